@@ -9,11 +9,17 @@
 #   make deb      Debian packages of controller, agent and program, in build-deb/packages
 #   make deb-test the packages in a bare Debian 12: they install, start and go (needs root)
 #   make format   settle the layout of every C file
+#   make page     bundle the page (web/) again, after a change in its sources
+#   make test-page     the page in a real browser
+#   make test-dashboards  every query of every dashboard, against a real Prometheus
 #   make test-long     slow tests that make test does not run
+#   make test-power    a power cut at every system call of a checkpoint (needs root)
+#   make test-kills    200 kills of checkpoint writers and trainers
 #   make tidy     what clang-tidy and cppcheck find
 #   make ci       everything that must hold before a change is merged
 #   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
 #   make torch-newer   the tests in Python with the torch of a later Debian (needs root)
+# SPDX-License-Identifier: Apache-2.0
 
 BUILD = build
 PREFIX = /usr/local
@@ -45,9 +51,22 @@ test-guard:
 	@$(MAKE) --no-print-directory all
 	@tools/test $(BUILD) --suite guard
 
+# web/dist is checked in: only those who change the page need node.
+page:
+	@tools/deps page
+	@tools/page-packages
+	@cd web && npx --no-install tsc --noEmit && node build.mjs
+
+test-page:
+	@tools/deps run build test page
+	@tools/page-packages
+	@$(MAKE) --no-print-directory all
+	@tools/test $(BUILD) --suite page
+
 # A PREFIX that is given holds also for a build that was set up for another one.
 install: prefix all
 	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@dist/unit-note "$(PREFIX)/lib/systemd/system"
 	@echo "installed; 'lockstep doctor' shows what it can observe here"
 
 prefix: $(BUILD)/build.ninja
@@ -78,7 +97,7 @@ torch-newer: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all programs prefix deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean
+.PHONY: all programs page prefix deb deb-test demo test test-guard test-page install format format-check ci chroot-test torch-newer clean
 
 # Slow ones, which `make test` does not run: months of steps, many kills, a log that is compacted for long.
 test-long:
@@ -88,9 +107,25 @@ test-long:
 	@LOCKSTEP_CHAOS=60 LOCKSTEP_TEST_KILLS=60 tools/test $(BUILD) t3100-chaos t3210-site-kills --timeout-multiplier 5
 	@LOCKSTEP_SPOOLED=2000000 tools/test $(BUILD) t3260-live-compaction --timeout-multiplier 5
 
+# Checkpoints: the power fails at each system call of the writer; kills at random moments.
+test-power:
+	@tools/deps run build test
+	@$(MAKE) --no-print-directory all
+	@LOCKSTEP_TEST_CUTS=all tools/test $(BUILD) t6005-ckpt-power --timeout-multiplier 20
+
+test-kills:
+	@tools/deps run build test
+	@$(MAKE) --no-print-directory all
+	@LOCKSTEP_TEST_KILLS=200 tools/test $(BUILD) t6003-ckpt-kills --timeout-multiplier 20
+
+test-dashboards:
+	@tools/deps run build test
+	@$(MAKE) --no-print-directory all
+	@LOCKSTEP_TEST_PROMETHEUS=1 tools/test $(BUILD) t7041-dashboards
+
 # What clang-tidy and cppcheck find; in files that changed also clang's analyzer.
 tidy:
 	@tools/tidy
 	@tools/tidy --deep
 
-.PHONY: test-long tidy
+.PHONY: test-long test-power test-kills test-dashboards tidy

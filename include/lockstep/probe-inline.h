@@ -1,10 +1,11 @@
 /* probe-inline.h - the functions of probe.h for a program that does not link to liblockstep.
  *
  * Header only.  Each function here has the name of one in probe.h with "lockstep_inline_" in
- * place of "lockstep_", the same arguments and the same result.  The first open loads
- * liblockstep.so.0 with dlopen(), or the file that $LOCKSTEP_LIB names.  Where the library is
- * missing, lockstep_inline_probe_open() returns -ENOENT and every other function does nothing; a
- * call then costs one comparison.
+ * place of "lockstep_", the same arguments and the same result.  The first open loads the library
+ * with dlopen(): the file that $LOCKSTEP_LIB names; else liblockstep.so.0 as the process has it
+ * loaded already; else the file that `lockstep run` names in $LOCKSTEP_LAUNCHER_LIB; else
+ * liblockstep.so.0 of the system.  Where the library is missing, lockstep_inline_probe_open()
+ * returns -ENOENT and every other function does nothing; a call then costs one comparison.
  *
  *     #include <lockstep/probe-inline.h>
  *
@@ -97,10 +98,23 @@ LOCKSTEP_INLINE int lockstep_inline_find(void *handle, struct lockstep_inline_li
     return count * sizeof(void *) == sizeof(*library);
 }
 
+/* A process has one ring, so a library that is loaded already is preferred to a second one. */
+LOCKSTEP_INLINE void *lockstep_inline_library_open(void)
+{
+    const char *given = getenv("LOCKSTEP_LIB"), *launcher = getenv("LOCKSTEP_LAUNCHER_LIB");
+    void *handle;
+
+    if (given && given[0])
+        return dlopen(given, RTLD_NOW | RTLD_LOCAL);
+    handle = dlopen("liblockstep.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!handle && launcher && launcher[0])
+        handle = dlopen(launcher, RTLD_NOW | RTLD_LOCAL);
+    return handle ? handle : dlopen("liblockstep.so.0", RTLD_NOW | RTLD_LOCAL);
+}
+
 LOCKSTEP_INLINE int lockstep_inline_load(struct lockstep_inline_state *state)
 {
-    const char *given = getenv("LOCKSTEP_LIB");
-    void *handle = dlopen(given && given[0] ? given : "liblockstep.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *handle = lockstep_inline_library_open();
     const char *why;
 
     if (handle && lockstep_inline_find(handle, &state->library))

@@ -186,7 +186,7 @@ struct lockstep_op_desc {
     uint64_t time_ns;  /* of the enqueue; 0: now */
     uint32_t dtype;    /* enum lockstep_dtype */
     uint32_t peer;     /* p2p only: index of the other side in the communicator */
-    uint16_t stream;   /* LOCKSTEP_HOST_STREAM, or 1 to 65215: a stream of the device */
+    uint16_t stream;   /* LOCKSTEP_HOST_STREAM, or 1 to 65151: a stream of the device */
     uint16_t flags;    /* 0 or LOCKSTEP_FLAG_STARTED */
     uint32_t reserved; /* 0 */
 };

@@ -383,7 +383,7 @@ int bench_judge(uint32_t repeats, struct bench_report *report, struct err *err)
 #define BYTES_OPS 5000
 #define BYTES_PERIOD 8 /* ops of one layer: three spans, two reductions, a message, two buckets */
 
-static struct shape_item bytes_item(uint32_t i)
+static struct shape_item bench_bytes_item(uint32_t i)
 {
     static const struct shape_item layer[BYTES_PERIOD] = {
         { .kind = ITEM_SPAN, .what = LOCKSTEP_PHASE_FORWARD, .stream = 1 },
@@ -402,7 +402,7 @@ static struct shape_item bytes_item(uint32_t i)
     return item;
 }
 
-static size_t bytes_frame(const struct fact_shape *shape, struct item_time *time)
+static size_t bench_bytes_frame(const struct fact_shape *shape, struct item_time *time)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     CLEAN(buf_fini) struct buf frame = { 0 };
@@ -442,10 +442,10 @@ int bench_step_bytes(uint32_t repeats, struct bench_report *report, struct err *
     (void)repeats;
     if (item && merged && group && time) {
         for (uint32_t i = 0; i < BYTES_OPS; i++)
-            item[i] = bytes_item(i);
+            item[i] = bench_bytes_item(i);
         shape.count = (uint32_t)shape_merge(item, BYTES_OPS, merged, group);
         shape_hash(&shape);
-        bytes = bytes_frame(&shape, time);
+        bytes = bench_bytes_frame(&shape, time);
     }
     if (!bytes)
         return err_set(err, -ENOMEM, "no memory for a step of %u ops", BYTES_OPS);

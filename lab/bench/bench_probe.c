@@ -5,7 +5,7 @@
  * plain clock reads, so that a change of the machine's frequency hits both.  The cost is the
  * batch's time per mark less the run's median clock read.
  *
- * A collective of NCCL's is more than a mark: a group, a launch, and each channel's begin and end.  It is told to our
+ * A collective of NCCL's is more than a mark: a group, a launch, and each channel's begin and end.  It is passed to our
  * plugin and to an empty one in turn.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "judge/median.h"
 #include "lockstep/probe.h"
 #include "probe/nccl_plugin.h"
 #include "wire/ring.h"
@@ -41,13 +42,6 @@ struct bench_thread {
     int comm;
     struct bench_lap lap;
 };
-
-static int double_order(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static double bench_probe_quantile(const double *sorted, uint32_t count, double q)
 {
@@ -72,8 +66,8 @@ static struct bench_probe_cost lap_cost(struct bench_lap *lap)
 {
     struct bench_probe_cost cost;
 
-    qsort(lap->mark, lap->count, sizeof(double), double_order);
-    qsort(lap->clock, lap->count, sizeof(double), double_order);
+    qsort(lap->mark, lap->count, sizeof(double), order_f64);
+    qsort(lap->clock, lap->count, sizeof(double), order_f64);
     cost.clock_p50_ns = bench_probe_quantile(lap->clock, lap->count, 0.50);
     cost.p50_ns = bench_probe_quantile(lap->mark, lap->count, 0.50) - cost.clock_p50_ns;
     cost.p99_ns = bench_probe_quantile(lap->mark, lap->count, 0.99) - cost.clock_p50_ns;
@@ -218,20 +212,20 @@ static int bench_cold(struct lockstep_probe *probe, int comm, uint32_t samples, 
 
 /* ---- NCCL's collectives ---- */
 
-static int empty_start(void *context, void **handle, struct nccl_descr_v5 *descr)
+static int bench_empty_start(void *context, void **handle, struct nccl_descr_v5 *descr)
 {
     (void)descr;
     *handle = context;
     return NCCL_SUCCESS;
 }
 
-static int empty_stop(void *handle)
+static int bench_empty_stop(void *handle)
 {
     (void)handle;
     return NCCL_SUCCESS;
 }
 
-static int empty_record(void *handle, int state, union nccl_state *args)
+static int bench_empty_record(void *handle, int state, union nccl_state *args)
 {
     (void)handle;
     (void)state;
@@ -241,9 +235,9 @@ static int empty_record(void *handle, int state, union nccl_state *args)
 
 static const struct nccl_profiler_v5 bench_empty = {
     .name = "empty",
-    .start = empty_start,
-    .stop = empty_stop,
-    .record = empty_record,
+    .start = bench_empty_start,
+    .stop = bench_empty_stop,
+    .record = bench_empty_record,
 };
 
 static void bench_collective(const struct nccl_profiler_v5 *plugin, void *context,
@@ -303,8 +297,8 @@ static int bench_nccl(uint32_t batches, struct bench_probe_nccl *ret)
         lap.clock[i] = bench_collectives_ns(&bench_empty, context);
     }
     ncclProfiler_v5.finalize(context);
-    qsort(lap.mark, batches, sizeof(double), double_order);
-    qsort(lap.clock, batches, sizeof(double), double_order);
+    qsort(lap.mark, batches, sizeof(double), order_f64);
+    qsort(lap.clock, batches, sizeof(double), order_f64);
     *ret =
         (struct bench_probe_nccl){ .p50_ns = bench_probe_quantile(lap.mark, batches, 0.50),
                                    .p99_ns = bench_probe_quantile(lap.mark, batches, 0.99),

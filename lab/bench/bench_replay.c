@@ -19,6 +19,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "judge/median.h"
 #include "judge/replay/replay.h"
 #include "lab/bench/bench_judge.h"
 #include "lab/bench/bench_pipeline.h"
@@ -64,7 +65,7 @@ static void job_fini(struct replay_bench_job *job)
         free(job->ms[i]);
 }
 
-static double ms_since(int64_t then)
+static double bench_ms_since(int64_t then)
 {
     return (double)(time_mono_ns() - then) / (double)NS_PER_MS;
 }
@@ -86,7 +87,7 @@ static int job_init(struct replay_bench_job *job, uint32_t gpus, bool by_rank, u
         return err_set(err, r, "no memory for a job of %u GPUs", gpus);
     begin = time_mono_ns();
     r = replay_create(job->pipeline.op, job->pipeline.count, &job->replay, err);
-    job->create_ms = ms_since(begin);
+    job->create_ms = bench_ms_since(begin);
     if (r < 0)
         return r;
     job->scratch = aligned_alloc(64, replay_scratch_bytes(job->replay));
@@ -103,7 +104,7 @@ static int job_init(struct replay_bench_job *job, uint32_t gpus, bool by_rank, u
 }
 
 /* As many durations read and times written as a replay must. */
-static int64_t ceiling_pass(const int64_t *duration, size_t count, int64_t *out)
+static int64_t bench_ceiling_pass(const int64_t *duration, size_t count, int64_t *out)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = duration[i] + 1;
@@ -120,33 +121,26 @@ static int job_repeat(struct replay_bench_job *job, uint32_t repeat, struct err 
     duration[(repeat * UINT64_C(7919)) % count] += 1000;
     begin = time_mono_ns();
     step = replay_run(job->replay, duration, job->scratch, NULL, NULL);
-    job->ms[RUN][repeat] = ms_since(begin);
+    job->ms[RUN][repeat] = bench_ms_since(begin);
 
     begin = time_mono_ns();
     replay_slack(job->replay, duration, job->scratch, job->out);
-    job->ms[SLACK][repeat] = ms_since(begin);
+    job->ms[SLACK][repeat] = bench_ms_since(begin);
 
     begin = time_mono_ns();
     if (replay_run(job->replay, duration, job->scratch, job->out, NULL) != step)
         return err_set(err, -EIO, "two replays of the same durations differ");
-    job->ms[RUN_ENDS][repeat] = ms_since(begin);
+    job->ms[RUN_ENDS][repeat] = bench_ms_since(begin);
 
     begin = time_mono_ns();
-    ceiling_pass(duration, count, job->scratch);
-    job->ms[CEILING][repeat] = ms_since(begin);
+    bench_ceiling_pass(duration, count, job->scratch);
+    job->ms[CEILING][repeat] = bench_ms_since(begin);
     return 0;
-}
-
-static int compare_double(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 static double bench_replay_median(double *value, uint32_t count)
 {
-    qsort(value, count, sizeof(*value), compare_double);
+    qsort(value, count, sizeof(*value), order_f64);
     return value[count / 2];
 }
 
@@ -177,8 +171,8 @@ static const struct size {
 
 #define LARGEST 2
 
-static void steps_report(struct replay_bench_job *job, uint32_t repeats,
-                         struct bench_report *report)
+static void bench_steps_report(struct replay_bench_job *job, uint32_t repeats,
+                               struct bench_report *report)
 {
     const struct replay_bench_job *large = &job[LARGEST];
     double ms[TIMINGS], ops = (double)large->pipeline.count;
@@ -228,7 +222,7 @@ static int bench_steps(uint32_t repeats, struct bench_report *report, struct err
             r = job_repeat(&job[i], repeat, err);
     }
     if (r == 0)
-        steps_report(job, repeats, report);
+        bench_steps_report(job, repeats, report);
     for (size_t i = 0; i < COUNT(sizes); i++)
         job_fini(&job[i]);
     return r;

@@ -24,28 +24,28 @@
 #define STREAM_COMPUTE 1
 #define STREAM_REDUCE 2
 
-static uint32_t ops_in(const struct fleet *fleet, uint32_t block)
+static uint32_t fleet_ops_in(const struct fleet *fleet, uint32_t block)
 {
     return fleet->ops * (block + 1) / FLEET_BLOCKS - fleet->ops * block / FLEET_BLOCKS;
 }
 
-static uint32_t items_of(const struct fleet *fleet)
+static uint32_t fleet_items_of(const struct fleet *fleet)
 {
     return FLEET_BLOCKS + fleet->ops + 1;
 }
 
-static int make_shape(struct fleet *fleet, uint32_t place)
+static int fleet_make_shape(struct fleet *fleet, uint32_t place)
 {
     struct fact_shape *shape = &fleet->shape[place];
 
-    shape->item = calloc(items_of(fleet), sizeof(*shape->item));
+    shape->item = calloc(fleet_items_of(fleet), sizeof(*shape->item));
     if (!shape->item)
         return -ENOMEM;
     for (uint32_t block = 0; block < FLEET_BLOCKS; block++) {
         shape->item[shape->count++] = (struct shape_item){
             .kind = ITEM_SPAN, .what = LOCKSTEP_PHASE_BACKWARD, .stream = STREAM_COMPUTE, .count = 1
         };
-        for (uint32_t op = 0; op < ops_in(fleet, block); op++)
+        for (uint32_t op = 0; op < fleet_ops_in(fleet, block); op++)
             shape->item[shape->count++] = (struct shape_item){ .kind = ITEM_COLL,
                                                                .what = LOCKSTEP_OP_ALL_REDUCE,
                                                                .stream = STREAM_REDUCE,
@@ -69,11 +69,11 @@ int fleet_init(struct fleet *fleet, uint32_t nodes, uint32_t ops, int64_t step_n
 
     *fleet =
         (struct fleet){ .nodes = nodes, .ops = ops, .step_ns = step_ns, .slow_rank = UINT32_MAX };
-    fleet->time = calloc(items_of(fleet), sizeof(*fleet->time));
+    fleet->time = calloc(fleet_items_of(fleet), sizeof(*fleet->time));
     if (!fleet->time)
         result = -ENOMEM;
     for (uint32_t place = 0; place < FLEET_NODE_RANKS && result == 0; place++)
-        result = make_shape(fleet, place);
+        result = fleet_make_shape(fleet, place);
     if (result < 0)
         fleet_fini(fleet);
     return result;
@@ -87,8 +87,8 @@ void fleet_fini(struct fleet *fleet)
     fleet->time = NULL;
 }
 
-static void put_frame(struct buf *out, uint16_t type, uint64_t sender, uint64_t boot,
-                      uint64_t number, const struct buf *payload)
+static void fleet_put_frame(struct buf *out, uint16_t type, uint64_t sender, uint64_t boot,
+                            uint64_t number, const struct buf *payload)
 {
     struct frame frame = { .type = type,
                            .version = FRAME_VERSION,
@@ -101,7 +101,7 @@ static void put_frame(struct buf *out, uint16_t type, uint64_t sender, uint64_t 
     frame_put(out, &frame);
 }
 
-static uint64_t node_sender(uint32_t node)
+static uint64_t fleet_node_sender(uint32_t node)
 {
     char name[32];
 
@@ -126,20 +126,20 @@ void fleet_launch(const struct fleet *fleet, const char *run, uint64_t boot, str
 
     snprintf(hello.run, sizeof(hello.run), "%s", run);
     fact_hello_put(&payload, &hello);
-    put_frame(out, FRAME_HELLO, sender, boot, 0, &payload);
+    fleet_put_frame(out, FRAME_HELLO, sender, boot, 0, &payload);
     for (uint64_t i = 0; i < 2; i++) {
         payload.size = 0;
         fact.event = i ? RUN_ATTEMPT_BEGIN : RUN_BEGIN;
         fact_run_put(&payload, &fact);
-        put_frame(out, FRAME_RUN, sender, boot, 1 + i, &payload);
+        fleet_put_frame(out, FRAME_RUN, sender, boot, 1 + i, &payload);
     }
 }
 
-static void put_rank(const struct fleet *fleet, uint32_t node, uint32_t place, uint64_t boot,
-                     uint64_t *number, struct buf *out)
+static void fleet_put_rank(const struct fleet *fleet, uint32_t node, uint32_t place, uint64_t boot,
+                           uint64_t *number, struct buf *out)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
-    uint64_t sender = node_sender(node);
+    uint64_t sender = fleet_node_sender(node);
     uint32_t rank = node * FLEET_NODE_RANKS + place;
     struct fact_ring ring = { .rank = rank,
                               .world = fleet->nodes * FLEET_NODE_RANKS,
@@ -151,17 +151,17 @@ static void put_rank(const struct fleet *fleet, uint32_t node, uint32_t place, u
 
     snprintf(ring.node, sizeof(ring.node), "n%u", node);
     fact_ring_put(&payload, &ring);
-    put_frame(out, FRAME_RING, sender, boot, (*number)++, &payload);
+    fleet_put_frame(out, FRAME_RING, sender, boot, (*number)++, &payload);
     payload.size = 0;
     fact_comm_put(&payload, &comm);
-    put_frame(out, FRAME_COMM, sender, boot, (*number)++, &payload);
+    fleet_put_frame(out, FRAME_COMM, sender, boot, (*number)++, &payload);
     payload.size = 0;
     comm = (struct fact_comm){ .rank = rank, .id = WORLD_COMM, .size = ring.world, .index = rank };
     fact_comm_put(&payload, &comm);
-    put_frame(out, FRAME_COMM, sender, boot, (*number)++, &payload);
+    fleet_put_frame(out, FRAME_COMM, sender, boot, (*number)++, &payload);
     payload.size = 0;
     fact_shape_put(&payload, &fleet->shape[place]);
-    put_frame(out, FRAME_SHAPE, sender, boot, (*number)++, &payload);
+    fleet_put_frame(out, FRAME_SHAPE, sender, boot, (*number)++, &payload);
 }
 
 void fleet_hello(const struct fleet *fleet, uint32_t node, const char *run, uint64_t boot,
@@ -176,14 +176,15 @@ void fleet_hello(const struct fleet *fleet, uint32_t node, const char *run, uint
     snprintf(hello.run, sizeof(hello.run), "%s", run);
     snprintf(hello.node, sizeof(hello.node), "n%u", node);
     fact_hello_put(&payload, &hello);
-    put_frame(out, FRAME_HELLO, node_sender(node), boot, (*number)++, &payload);
+    fleet_put_frame(out, FRAME_HELLO, fleet_node_sender(node), boot, (*number)++, &payload);
     for (uint32_t place = 0; place < FLEET_NODE_RANKS; place++)
-        put_rank(fleet, node, place, boot, number, out);
+        fleet_put_rank(fleet, node, place, boot, number, out);
 }
 
 /* ---- steps ---- */
 
-static int64_t compute_ns(const struct fleet *fleet, uint32_t rank, uint64_t step, uint32_t block)
+static int64_t fleet_compute_ns(const struct fleet *fleet, uint32_t rank, uint64_t step,
+                                uint32_t block)
 {
     uint64_t random = (step * FLEET_BLOCKS + block) * UINT64_C(0x9e3779b97f4a7c15) +
                       rank * UINT64_C(0xbf58476d1ce4e5b9);
@@ -208,9 +209,9 @@ static void fleet_meet(const struct fleet *fleet, uint64_t step, struct fleet_me
             int64_t longest = 0;
 
             for (uint32_t node = 0; node < fleet->nodes; node++)
-                longest =
-                    MAX(longest, compute_ns(fleet, node * FLEET_NODE_RANKS + place, step, block));
-            at += longest + ops_in(fleet, block) * TRANSFER_NS;
+                longest = MAX(
+                    longest, fleet_compute_ns(fleet, node * FLEET_NODE_RANKS + place, step, block));
+            at += longest + fleet_ops_in(fleet, block) * TRANSFER_NS;
             ret->end_ns[place][block] = at;
         }
         ret->length_ns = MAX(ret->length_ns, at);
@@ -219,7 +220,7 @@ static void fleet_meet(const struct fleet *fleet, uint64_t step, struct fleet_me
 }
 
 /* Steps come in their order, but for agents that are a few behind. */
-static const struct fleet_meeting *meeting(struct fleet *fleet, uint64_t step)
+static const struct fleet_meeting *bench_fleet_meeting(struct fleet *fleet, uint64_t step)
 {
     struct fleet_meeting *at = &fleet->meeting[step % FLEET_KEPT];
     const struct fleet_meeting *before = &fleet->meeting[(step + FLEET_KEPT - 1) % FLEET_KEPT];
@@ -231,15 +232,16 @@ static const struct fleet_meeting *meeting(struct fleet *fleet, uint64_t step)
     return at;
 }
 
-static void rank_times(const struct fleet *fleet, const struct fleet_meeting *met, uint32_t rank,
-                       uint64_t step)
+static void fleet_rank_times(const struct fleet *fleet, const struct fleet_meeting *met,
+                             uint32_t rank, uint64_t step)
 {
     uint32_t place = rank % FLEET_NODE_RANKS, item = 0;
     int64_t at = 0, launch = 0;
 
     for (uint32_t block = 0; block < FLEET_BLOCKS; block++) {
-        int64_t end = met->end_ns[place][block], ready = at + compute_ns(fleet, rank, step, block);
-        uint32_t ops = ops_in(fleet, block);
+        int64_t end = met->end_ns[place][block],
+                ready = at + fleet_compute_ns(fleet, rank, step, block);
+        uint32_t ops = fleet_ops_in(fleet, block);
 
         fleet->time[item++] = (struct item_time){ launch += LAUNCH_NS, at, ready, -1 };
         for (uint32_t op = 0; op < ops; op++) {
@@ -253,7 +255,7 @@ static void rank_times(const struct fleet *fleet, const struct fleet_meeting *me
     fleet->time[item] = (struct item_time){ launch + LAUNCH_NS, at, met->length_ns, -1 };
 }
 
-static void put_beat(uint32_t rank, uint64_t step, int64_t now_ns, struct buf *payload)
+static void fleet_put_beat(uint32_t rank, uint64_t step, int64_t now_ns, struct buf *payload)
 {
     struct fact_beat beat = {
         .rank = rank, .mono_ns = now_ns, .state = 'R', .step = step, .advanced = true
@@ -267,8 +269,8 @@ void fleet_step(struct fleet *fleet, uint32_t node, uint64_t step, int64_t begin
                 uint64_t *number, struct buf *out)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
-    const struct fleet_meeting *met = meeting(fleet, step);
-    uint64_t sender = node_sender(node);
+    const struct fleet_meeting *met = bench_fleet_meeting(fleet, step);
+    uint64_t sender = fleet_node_sender(node);
 
     for (uint32_t place = 0; place < FLEET_NODE_RANKS; place++) {
         uint32_t rank = node * FLEET_NODE_RANKS + place;
@@ -276,18 +278,18 @@ void fleet_step(struct fleet *fleet, uint32_t node, uint64_t step, int64_t begin
                                   .step = step,
                                   .shape = fleet->shape[place].hash,
                                   .begin_ns = begin_ns + met->begin_ns,
-                                  .count = items_of(fleet),
+                                  .count = fleet_items_of(fleet),
                                   .time = fleet->time };
 
-        rank_times(fleet, met, rank, step);
+        fleet_rank_times(fleet, met, rank, step);
         fact.duration_ns = fleet->time[fact.count - 1].end_ns;
         fact.tail_ns = met->length_ns + GAP_NS - fact.duration_ns;
         payload.size = 0;
         fact_step_put(&payload, &fact, &fleet->shape[place]);
-        put_frame(out, FRAME_STEP, sender, boot, (*number)++, &payload);
+        fleet_put_frame(out, FRAME_STEP, sender, boot, (*number)++, &payload);
         payload.size = 0;
-        put_beat(rank, step, fact.begin_ns + fact.duration_ns, &payload);
-        put_frame(out, FRAME_BEAT, sender, boot, (*number)++, &payload);
+        fleet_put_beat(rank, step, fact.begin_ns + fact.duration_ns, &payload);
+        fleet_put_frame(out, FRAME_BEAT, sender, boot, (*number)++, &payload);
     }
 }
 
@@ -298,7 +300,7 @@ void fleet_beats(uint32_t node, uint64_t step, int64_t now_ns, uint64_t boot, ui
 
     for (uint32_t place = 0; place < FLEET_NODE_RANKS; place++) {
         payload.size = 0;
-        put_beat(node * FLEET_NODE_RANKS + place, step, now_ns, &payload);
-        put_frame(out, FRAME_BEAT, node_sender(node), boot, (*number)++, &payload);
+        fleet_put_beat(node * FLEET_NODE_RANKS + place, step, now_ns, &payload);
+        fleet_put_frame(out, FRAME_BEAT, fleet_node_sender(node), boot, (*number)++, &payload);
     }
 }

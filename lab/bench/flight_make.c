@@ -28,7 +28,7 @@ static void flight_make_put_text(struct flight_pen *pen, const char *text)
     buf_put(&pen->out, text, strlen(text));
 }
 
-static void put_word(struct flight_pen *pen, const char *word)
+static void flight_put_word(struct flight_pen *pen, const char *word)
 {
     for (uint32_t i = 0; i < pen->texts; i++) {
         if (pen->text[i] == word) {
@@ -45,7 +45,7 @@ static void put_word(struct flight_pen *pen, const char *word)
     }
 }
 
-static void put_integer(struct flight_pen *pen, int64_t value)
+static void flight_put_integer(struct flight_pen *pen, int64_t value)
 {
     if (value >= INT32_MIN && value <= INT32_MAX) {
         buf_put_u8(&pen->out, 'J');
@@ -57,49 +57,49 @@ static void put_integer(struct flight_pen *pen, int64_t value)
     }
 }
 
-static void put_op(struct flight_pen *pen, const char *ops)
+static void flight_put_op(struct flight_pen *pen, const char *ops)
 {
     buf_put(&pen->out, ops, strlen(ops));
 }
 
-static void put_pair(struct flight_pen *pen, const char *key, int64_t value)
+static void flight_put_pair(struct flight_pen *pen, const char *key, int64_t value)
 {
-    put_word(pen, key);
-    put_integer(pen, value);
+    flight_put_word(pen, key);
+    flight_put_integer(pen, value);
 }
 
-static void put_words(struct flight_pen *pen, const char *key, const char *value)
+static void flight_put_words(struct flight_pen *pen, const char *key, const char *value)
 {
-    put_word(pen, key);
-    put_word(pen, value);
+    flight_put_word(pen, key);
+    flight_put_word(pen, value);
 }
 
-static void put_sizes(struct flight_pen *pen, const char *key, int64_t size)
+static void flight_put_sizes(struct flight_pen *pen, const char *key, int64_t size)
 {
-    put_word(pen, key);
-    put_op(pen, "]]K\x01"
-                "a"); /* [[1 */
-    put_integer(pen, size);
-    put_op(pen, "aa");
+    flight_put_word(pen, key);
+    flight_put_op(pen, "]]K\x01"
+                       "a"); /* [[1 */
+    flight_put_integer(pen, size);
+    flight_put_op(pen, "aa");
 }
 
-static void put_frames(struct flight_pen *pen)
+static void flight_put_frames(struct flight_pen *pen)
 {
     static const char *const names[FRAMES] = {
         "all_reduce", "forward", "_call_impl", "backward", "step", "train_step", "main", "<module>"
     };
 
-    put_word(pen, "frames");
-    put_op(pen, "](");
+    flight_put_word(pen, "frames");
+    flight_put_op(pen, "](");
     for (int i = 0; i < FRAMES; i++) {
-        put_op(pen, "}(");
-        put_words(pen, "name", names[i]);
-        put_words(pen, "filename",
-                  "/opt/train/lib/python3/site-packages/torch/nn/modules/module.py");
-        put_pair(pen, "line", 100 + 7 * i);
-        put_op(pen, "u");
+        flight_put_op(pen, "}(");
+        flight_put_words(pen, "name", names[i]);
+        flight_put_words(pen, "filename",
+                         "/opt/train/lib/python3/site-packages/torch/nn/modules/module.py");
+        flight_put_pair(pen, "line", 100 + 7 * i);
+        flight_put_op(pen, "u");
     }
-    put_op(pen, "e");
+    flight_put_op(pen, "e");
 }
 
 struct who {
@@ -107,13 +107,13 @@ struct who {
 };
 
 /* Groups: 0 the world, then the tensor-parallel ones, then the data-parallel ones. */
-static void put_config(struct flight_pen *pen, const struct who *who)
+static void flight_put_config(struct flight_pen *pen, const struct who *who)
 {
     uint32_t tps = who->ranks / FLIGHT_TP, groups = 1 + tps + FLIGHT_TP;
     CLEAN(buf_fini) struct buf list = { 0 };
 
-    put_word(pen, "pg_config");
-    put_op(pen, "}(");
+    flight_put_word(pen, "pg_config");
+    flight_put_op(pen, "}(");
     for (uint32_t g = 0; g < groups; g++) {
         uint32_t first = g == 0 ? 0 : g <= tps ? (g - 1) * FLIGHT_TP : g - 1 - tps;
         uint32_t count = g == 0     ? who->ranks
@@ -130,22 +130,22 @@ static void put_config(struct flight_pen *pen, const struct who *who)
         buf_put(&list, "]", 2);
         snprintf(text, sizeof(text), "%u", g);
         flight_make_put_text(pen, text);
-        put_op(pen, "}(");
-        put_word(pen, "name");
+        flight_put_op(pen, "}(");
+        flight_put_word(pen, "name");
         flight_make_put_text(pen, text);
-        put_words(pen, "desc",
-                  g == 0     ? "default_pg"
-                  : g <= tps ? "TENSOR_MODEL_PARALLEL_GROUP"
-                             : "DATA_PARALLEL_GROUP");
-        put_word(pen, "ranks");
+        flight_put_words(pen, "desc",
+                         g == 0     ? "default_pg"
+                         : g <= tps ? "TENSOR_MODEL_PARALLEL_GROUP"
+                                    : "DATA_PARALLEL_GROUP");
+        flight_put_word(pen, "ranks");
         if (!list.failed)
             flight_make_put_text(pen, (const char *)list.data);
-        put_op(pen, "u");
+        flight_put_op(pen, "u");
     }
-    put_op(pen, "u");
+    flight_put_op(pen, "u");
 }
 
-static void put_entry(struct flight_pen *pen, const struct who *who, uint32_t op, bool over)
+static void flight_put_entry(struct flight_pen *pen, const struct who *who, uint32_t op, bool over)
 {
     uint32_t tps = who->ranks / FLIGHT_TP, round = TP_IN_A_ROW + 1;
     bool is_dp = op % round == TP_IN_A_ROW;
@@ -153,46 +153,48 @@ static void put_entry(struct flight_pen *pen, const struct who *who, uint32_t op
     char name[16];
 
     snprintf(name, sizeof(name), "%u", is_dp ? 1 + tps + who->dp : 1 + who->tp);
-    put_op(pen, "}(");
-    put_frames(pen);
-    put_pair(pen, "record_id", op);
-    put_pair(pen, "pg_id", is_dp ? 2 : 1);
-    put_word(pen, "process_group");
+    flight_put_op(pen, "}(");
+    flight_put_frames(pen);
+    flight_put_pair(pen, "record_id", op);
+    flight_put_pair(pen, "pg_id", is_dp ? 2 : 1);
+    flight_put_word(pen, "process_group");
     flight_make_put_text(pen, name);
-    put_word(pen, is_dp ? "DATA_PARALLEL_GROUP" : "TENSOR_MODEL_PARALLEL_GROUP");
-    put_op(pen, "\x86");
-    put_pair(pen, "collective_seq_id", seq);
-    put_pair(pen, "p2p_seq_id", 0);
-    put_pair(pen, "op_id", op);
-    put_words(pen, "profiling_name", is_dp ? "nccl:_reduce_scatter_base" : "nccl:all_reduce");
-    put_pair(pen, "time_created_ns", INT64_C(1700000000000000000) + (int64_t)op * 1000000);
-    put_sizes(pen, "input_sizes", is_dp ? 4096 : 8192);
-    put_word(pen, "input_dtypes");
-    put_op(pen, "]");
-    put_word(pen, "BFloat16");
-    put_op(pen, "a");
-    put_sizes(pen, "output_sizes", is_dp ? 512 : 8192);
-    put_words(pen, "state", over ? "completed" : "scheduled");
-    put_word(pen, "time_discovered_started_ns");
-    put_op(pen, "N");
-    put_word(pen, "retired");
-    put_op(pen, over ? "\x88" : "\x89");
-    put_pair(pen, "timeout_ms", 600000);
-    put_word(pen, "is_p2p");
-    put_op(pen, "\x89u");
+    flight_put_word(pen, is_dp ? "DATA_PARALLEL_GROUP" : "TENSOR_MODEL_PARALLEL_GROUP");
+    flight_put_op(pen, "\x86");
+    flight_put_pair(pen, "collective_seq_id", seq);
+    flight_put_pair(pen, "p2p_seq_id", 0);
+    flight_put_pair(pen, "op_id", op);
+    flight_put_words(pen, "profiling_name",
+                     is_dp ? "nccl:_reduce_scatter_base" : "nccl:all_reduce");
+    flight_put_pair(pen, "time_created_ns", INT64_C(1700000000000000000) + (int64_t)op * 1000000);
+    flight_put_sizes(pen, "input_sizes", is_dp ? 4096 : 8192);
+    flight_put_word(pen, "input_dtypes");
+    flight_put_op(pen, "]");
+    flight_put_word(pen, "BFloat16");
+    flight_put_op(pen, "a");
+    flight_put_sizes(pen, "output_sizes", is_dp ? 512 : 8192);
+    flight_put_words(pen, "state", over ? "completed" : "scheduled");
+    flight_put_word(pen, "time_discovered_started_ns");
+    flight_put_op(pen, "N");
+    flight_put_word(pen, "retired");
+    flight_put_op(pen, over ? "\x88" : "\x89");
+    flight_put_pair(pen, "timeout_ms", 600000);
+    flight_put_word(pen, "is_p2p");
+    flight_put_op(pen, "\x89u");
 }
 
-static void put_status(struct flight_pen *pen, int64_t entered, int64_t over)
+static void flight_put_status(struct flight_pen *pen, int64_t entered, int64_t over)
 {
-    put_op(pen, "}(");
-    put_pair(pen, "last_enqueued_collective", entered);
-    put_pair(pen, "last_started_collective", -1);
-    put_pair(pen, "last_completed_collective", over);
-    put_op(pen, "u");
+    flight_put_op(pen, "}(");
+    flight_put_pair(pen, "last_enqueued_collective", entered);
+    flight_put_pair(pen, "last_started_collective", -1);
+    flight_put_pair(pen, "last_completed_collective", over);
+    flight_put_op(pen, "u");
 }
 
 /* The op that the culprit does not enter is the last tensor-parallel one of the last round. */
-static void put_dump(struct flight_pen *pen, const struct who *who, uint32_t ops, uint32_t culprit)
+static void flight_put_dump(struct flight_pen *pen, const struct who *who, uint32_t ops,
+                            uint32_t culprit)
 {
     uint32_t round = TP_IN_A_ROW + 1, rounds = ops / round,
              missed = rounds * round + TP_IN_A_ROW - 1;
@@ -200,26 +202,26 @@ static void put_dump(struct flight_pen *pen, const struct who *who, uint32_t ops
     uint32_t entered = who->rank == culprit ? missed : near ? missed + 1 : missed + 2;
     uint32_t over = near ? missed : missed + 1;
 
-    put_op(pen, "\x80\x02}(");
-    put_words(pen, "version", "2.9");
-    put_config(pen, who);
-    put_word(pen, "entries");
-    put_op(pen, "](");
+    flight_put_op(pen, "\x80\x02}(");
+    flight_put_words(pen, "version", "2.9");
+    flight_put_config(pen, who);
+    flight_put_word(pen, "entries");
+    flight_put_op(pen, "](");
     for (uint32_t op = 0; op < entered; op++)
-        put_entry(pen, who, op, op < over);
-    put_op(pen, "e");
-    put_word(pen, "pg_status");
-    put_op(pen, "}(");
+        flight_put_entry(pen, who, op, op < over);
+    flight_put_op(pen, "e");
+    flight_put_word(pen, "pg_status");
+    flight_put_op(pen, "}(");
     flight_make_put_text(pen, "1");
-    put_status(pen, (int64_t)(rounds + 1) * TP_IN_A_ROW - (who->rank == culprit),
-               (int64_t)(rounds + 1) * TP_IN_A_ROW - near);
+    flight_put_status(pen, (int64_t)(rounds + 1) * TP_IN_A_ROW - (who->rank == culprit),
+                      (int64_t)(rounds + 1) * TP_IN_A_ROW - near);
     flight_make_put_text(pen, "2");
-    put_status(pen, rounds + !near, rounds);
-    put_op(pen, "uu.");
+    flight_put_status(pen, rounds + !near, rounds);
+    flight_put_op(pen, "uu.");
 }
 
-static int write_dump(const char *directory, const struct who *who, const struct buf *out,
-                      struct err *err)
+static int flight_write_dump(const char *directory, const struct who *who, const struct buf *out,
+                             struct err *err)
 {
     char path[4096];
     FILE *file;
@@ -247,11 +249,11 @@ int64_t flight_make(const char *directory, uint32_t ranks, uint32_t ops, uint32_
         struct flight_pen pen = { 0 };
         int result;
 
-        put_dump(&pen, &who, ops, culprit);
+        flight_put_dump(&pen, &who, ops, culprit);
         out = pen.out;
         if (out.failed)
             return err_set(err, -ENOMEM, "no memory for a dump of %u ops", ops);
-        result = write_dump(directory, &who, &out, err);
+        result = flight_write_dump(directory, &who, &out, err);
         if (result < 0)
             return result;
         bytes += (int64_t)out.size;

@@ -38,7 +38,7 @@ struct load_node {
     size_t sent;
     struct buf in;
     int64_t phase_ns, asked_ns; /* asked: 0: nothing is on its way */
-    uint64_t told;              /* steps in the request; plus one */
+    uint64_t asked_step;        /* steps in the request; plus one */
 };
 
 struct load {
@@ -54,7 +54,7 @@ struct load {
     struct rand rand;
 };
 
-static int connect_to(unsigned port)
+static int load_connect_to(unsigned port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
@@ -68,7 +68,7 @@ static int connect_to(unsigned port)
     return TAKE_FD(fd);
 }
 
-static void raise_files(void)
+static void load_raise_files(void)
 {
     struct rlimit limit;
 
@@ -108,12 +108,12 @@ static void node_post(struct load_node *node)
     buf_put(&node->out, head, strlen(head));
     buf_put(&node->out, node->waiting.data, node->waiting.size);
     node->waiting.size = 0;
-    node->told = node->step;
+    node->asked_step = node->step;
     node->asked_ns = time_mono_ns();
     atomic_fetch_add(&settings->shared->bodies, 1);
     atomic_fetch_add(&settings->shared->bytes, node->out.size);
     node_write(node);
-    for (uint64_t step = node->told; step > 0 && step <= LOAD_STEPS_MAX; step = 0) {
+    for (uint64_t step = node->asked_step; step > 0 && step <= LOAD_STEPS_MAX; step = 0) {
         _Atomic int64_t *last = &settings->shared->sent_ns[step - 1];
         int64_t before = atomic_load(last);
 
@@ -142,7 +142,7 @@ static void node_answered(struct load_node *node, unsigned status)
 }
 
 /* True when a whole answer was there. */
-static bool answer_take(struct load_node *node, unsigned *status)
+static bool load_answer_take(struct load_node *node, unsigned *status)
 {
     const char *text = (const char *)node->in.data, *length, *body;
 
@@ -179,7 +179,7 @@ static void node_ready(void *arg, int fd, uint32_t events)
         node->load->done++;
         return;
     }
-    if (got > 0 && answer_take(node, &status))
+    if (got > 0 && load_answer_take(node, &status))
         node_answered(node, status);
 }
 
@@ -224,7 +224,7 @@ static int node_open(struct load *load, uint32_t i)
     struct load_node *node = &load->node[i];
 
     *node = (struct load_node){ .load = load, .index = load->settings->first + i };
-    node->fd = connect_to(load->settings->port);
+    node->fd = load_connect_to(load->settings->port);
     if (node->fd < 0)
         return node->fd;
     load->opened++;
@@ -260,7 +260,7 @@ int load_agents(const struct load_settings *settings, struct err *err)
 
     if (result < 0)
         return result;
-    raise_files();
+    load_raise_files();
     load.rand.state = settings->first + 1;
     load.node = calloc(settings->count, sizeof(*load.node));
     if (!load.node ||
@@ -295,14 +295,14 @@ static double load_number_after(const char *text, const char *name)
 
 static void reader_line(struct load_reader *reader, const char *line)
 {
-    double told = load_number_after(line, "\"told\":"),
+    double sent_s = load_number_after(line, "\"told\":"),
            judged = load_number_after(line, "\"judged\":");
     int64_t now_ns = time_real_ns();
 
-    if (strncmp(line, "data: ", 6) != 0 || told <= 0)
+    if (strncmp(line, "data: ", 6) != 0 || sent_s <= 0)
         return;
     sketch_add(&reader->shared->readers.us,
-               (uint64_t)MAX(now_ns - (int64_t)(told * 1e9), 0) / 1000);
+               (uint64_t)MAX(now_ns - (int64_t)(sent_s * 1e9), 0) / 1000);
     if (reader->first && strstr(line, "\"straggler\""))
         atomic_fetch_add(&reader->shared->verdicts, 1);
     if (reader->first && judged >= 1 && judged <= LOAD_STEPS_MAX)
@@ -338,7 +338,7 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
     struct loop *loop;
     int result = loop_create(&loop, err);
 
-    raise_files();
+    load_raise_files();
     if (result < 0)
         return result;
     if (!reader)
@@ -347,7 +347,7 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
              "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
              settings->reader.text);
     for (uint32_t i = 0; i < readers; i++) {
-        int fd = connect_to(settings->port);
+        int fd = load_connect_to(settings->port);
 
         if (fd < 0)
             return err_set(err, fd, "reader %u cannot connect: %s", i, strerror(-fd));

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/token.h"
+#include "base/net/token.h"
 #include "core/err.h"
 #include "core/sketch.h"
 

@@ -30,15 +30,8 @@ enum noise_series {
     SERIES_OF_TRANSFER
 };
 
-static int noise_by_value_falling(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-
-    return *left > *right ? -1 : *left < *right;
-}
-
-static double tape_value(const struct noise_tape *tape, enum noise_series series, uint32_t step,
-                         uint32_t rank)
+static double noise_tape_value(const struct noise_tape *tape, enum noise_series series,
+                               uint32_t step, uint32_t rank)
 {
     switch (series) {
     case SERIES_OF_COMPUTE:
@@ -51,7 +44,7 @@ static double tape_value(const struct noise_tape *tape, enum noise_series series
 }
 
 /* Hill: the mean of the logarithms above the quantile is the index's inverse. */
-static struct noise_tail tail_fit(const struct noise_tape *tape, enum noise_series series)
+static struct noise_tail noise_tail_fit(const struct noise_tape *tape, enum noise_series series)
 {
     CLEAN(free_clean) double *value = calloc(NOISE_STEPS_MAX, NOISE_RANKS * sizeof(*value));
     uint32_t ranks = series == SERIES_OF_TRANSFER ? 1 : NOISE_RANKS, count = 0, above;
@@ -59,9 +52,9 @@ static struct noise_tail tail_fit(const struct noise_tape *tape, enum noise_seri
 
     for (uint32_t step = 0; value && step < tape->steps; step++) {
         for (uint32_t rank = 0; rank < ranks; rank++)
-            value[count++] = tape_value(tape, series, step, rank);
+            value[count++] = noise_tape_value(tape, series, step, rank);
     }
-    qsort(value, count, sizeof(*value), noise_by_value_falling);
+    qsort(value, count, sizeof(*value), order_f64_falling);
     above = MAX(4, (uint32_t)(TAIL_SHARE * count));
     if (above >= count || value[above] < TAIL_LEAST)
         return (struct noise_tail){ TAIL_LEAST, 4 };
@@ -74,14 +67,14 @@ void noise_init(struct noise *noise, const struct noise_tape *tape, uint64_t see
                 double often)
 {
     *noise = (struct noise){ .tape = tape, .rand = { seed } };
-    noise->compute = tail_fit(tape, SERIES_OF_COMPUTE);
-    noise->host = tail_fit(tape, SERIES_OF_HOST);
-    noise->transfer = tail_fit(tape, SERIES_OF_TRANSFER);
+    noise->compute = noise_tail_fit(tape, SERIES_OF_COMPUTE);
+    noise->host = noise_tail_fit(tape, SERIES_OF_HOST);
+    noise->transfer = noise_tail_fit(tape, SERIES_OF_TRANSFER);
     noise->burst_odds = often * step_s / (BURST_DAYS * 86400);
     noise->pause_odds = often * step_s / (PAUSE_DAYS * 86400);
 }
 
-static double tail_draw(struct noise *noise, const struct noise_tail *tail, double value)
+static double noise_tail_draw(struct noise *noise, const struct noise_tail *tail, double value)
 {
     if (value <= tail->from)
         return value;
@@ -105,8 +98,8 @@ void noise_next(struct noise *noise, struct noise_host *host, struct noise_draw 
     for (uint32_t rank = 0; rank < NOISE_RANKS; rank++) {
         const struct noise_sample *at = &noise->tape->sample[host->at][rank];
 
-        ret[rank].compute = times * tail_draw(noise, &noise->compute, UNIT * at->compute);
-        ret[rank].host = times * MAX(0, tail_draw(noise, &noise->host, UNIT * at->host));
+        ret[rank].compute = times * noise_tail_draw(noise, &noise->compute, UNIT * at->compute);
+        ret[rank].host = times * MAX(0, noise_tail_draw(noise, &noise->host, UNIT * at->host));
         ret[rank].delay = UNIT * at->delay;
     }
     if (rand_unit(&noise->rand) < NOISE_RANKS * noise->pause_odds)
@@ -120,7 +113,7 @@ double noise_transfer(struct noise *noise)
 {
     uint32_t step = rand_below(&noise->rand, noise->tape->steps);
 
-    return tail_draw(noise, &noise->transfer, UNIT * noise->tape->transfer[step]);
+    return noise_tail_draw(noise, &noise->transfer, UNIT * noise->tape->transfer[step]);
 }
 
 /* ---- recording ---- */
@@ -169,7 +162,7 @@ void noise_taper_step(struct noise_taper *taper, const struct judge_state *judge
     taper->steps++;
 }
 
-static double column_median(struct noise_taper *taper, uint32_t rank, size_t offset)
+static double noise_column_median(struct noise_taper *taper, uint32_t rank, size_t offset)
 {
     for (uint32_t step = 0; step < taper->steps; step++) {
         const char *at = (const char *)&taper->at[step][rank];
@@ -179,9 +172,9 @@ static double column_median(struct noise_taper *taper, uint32_t rank, size_t off
     return median_f64(taper->column, taper->steps);
 }
 
-static int16_t parts(double value, double whole)
+static int16_t noise_parts(double value, double total)
 {
-    double share = whole > 0 ? 1e4 * value / whole : 0;
+    double share = total > 0 ? 1e4 * value / total : 0;
 
     return (int16_t)MAX(-32000, MIN(32000, share));
 }
@@ -192,20 +185,20 @@ int noise_taper_end(struct noise_taper *taper, struct noise_tape *ret)
 
     if (taper->steps < LEAST)
         return -ENODATA;
-    period = column_median(taper, 0, offsetof(struct taken, period));
-    transfer = column_median(taper, 0, offsetof(struct taken, transfer));
+    period = noise_column_median(taper, 0, offsetof(struct taken, period));
+    transfer = noise_column_median(taper, 0, offsetof(struct taken, transfer));
     ret->steps = taper->steps;
     for (uint32_t rank = 0; rank < NOISE_RANKS; rank++) {
-        double compute = column_median(taper, rank, offsetof(struct taken, compute));
-        double host = column_median(taper, rank, offsetof(struct taken, host));
+        double compute = noise_column_median(taper, rank, offsetof(struct taken, compute));
+        double host = noise_column_median(taper, rank, offsetof(struct taken, host));
 
         for (uint32_t step = 0; step < taper->steps; step++) {
             const struct taken *at = &taper->at[step][rank];
 
             ret->sample[step][rank] = (struct noise_sample){
-                .compute = parts(at->compute - compute, compute),
-                .host = parts(at->host - host, period),
-                .delay = parts(at->delay, period),
+                .compute = noise_parts(at->compute - compute, compute),
+                .host = noise_parts(at->host - host, period),
+                .delay = noise_parts(at->delay, period),
             };
         }
     }
@@ -214,7 +207,7 @@ int noise_taper_end(struct noise_taper *taper, struct noise_tape *ret)
 
         for (uint32_t rank = 0; rank < NOISE_RANKS; rank++)
             value[rank] = taper->at[step][rank].transfer;
-        ret->transfer[step] = parts(median_f64(value, NOISE_RANKS) - transfer, transfer);
+        ret->transfer[step] = noise_parts(median_f64(value, NOISE_RANKS) - transfer, transfer);
     }
     return 0;
 }

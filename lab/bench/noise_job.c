@@ -175,8 +175,8 @@ static int64_t noise_job_share(int64_t ns, double more)
 }
 
 /* Host work, then forward of all ranks of a host, and where they meet. */
-static void host_forward(struct noise_job *job, uint32_t host,
-                         const struct noise_draw draw[NOISE_RANKS])
+static void job_host_forward(struct noise_job *job, uint32_t host,
+                             const struct noise_draw draw[NOISE_RANKS])
 {
     int64_t last = 0, end;
 
@@ -241,7 +241,7 @@ static int64_t job_optimize(struct noise_job *job)
 }
 
 /* Of this thread: others may use the machine, too. */
-static int64_t cpu_ns(void)
+static int64_t job_cpu_ns(void)
 {
     struct timespec now;
 
@@ -258,7 +258,7 @@ static int job_step(struct noise_job *job)
         struct noise_draw draw[NOISE_RANKS];
 
         noise_next(&job->noise, &job->host[host], draw);
-        host_forward(job, host, draw);
+        job_host_forward(job, host, draw);
     }
     for (uint32_t index = 0; index < NOISE_RANKS; index++)
         noise_job_meet(job, ITEM_OF_BUCKET, ITEM_OF_BACKWARD, index, NOISE_RANKS, BUCKET_NS);
@@ -282,9 +282,9 @@ static int job_step(struct noise_job *job)
     }
     job->begin_ns += longest + TAIL_NS;
     job->step++;
-    before = cpu_ns();
+    before = job_cpu_ns();
     result = judge_state_step(&job->judge, &job->job_step);
-    job->judged_ns += cpu_ns() - before;
+    job->judged_ns += job_cpu_ns() - before;
     return result;
 }
 
@@ -343,19 +343,19 @@ static int job_quiet(struct noise_job *job, struct err *err)
 
 /* ---- faults in the same noise ---- */
 
-static double slow_steady(uint64_t step)
+static double job_slow_steady(uint64_t step)
 {
     (void)step;
     return 1.25;
 }
 
-static double slow_slightly(uint64_t step)
+static double job_slow_slightly(uint64_t step)
 {
     (void)step;
     return 1.10;
 }
 
-static double slow_every_fifth(uint64_t step)
+static double job_slow_every_fifth(uint64_t step)
 {
     return step % 5 == 0 ? 1.6 : 1;
 }
@@ -367,13 +367,13 @@ static const struct {
     bool must;
     uint64_t steps;
 } made[NOISE_FAULTS] = {
-    { "device 1.25x", slow_steady, false, true, 40 },
-    { "device 1.10x", slow_slightly, false, false, 60 },
-    { "device 1.6x in every fifth step", slow_every_fifth, false, true, 80 },
-    { "all devices 1.10x", slow_slightly, true, true, 200 },
+    { "device 1.25x", job_slow_steady, false, true, 40 },
+    { "device 1.10x", job_slow_slightly, false, false, 60 },
+    { "device 1.6x in every fifth step", job_slow_every_fifth, false, true, 80 },
+    { "all devices 1.10x", job_slow_slightly, true, true, 200 },
 };
 
-static bool is_about(const struct verdict *verdict, bool all, uint32_t rank)
+static bool job_is_about(const struct verdict *verdict, bool all, uint32_t rank)
 {
     if (all)
         return verdict->kind == VERDICT_REGRESSION;
@@ -381,8 +381,8 @@ static bool is_about(const struct verdict *verdict, bool all, uint32_t rank)
            verdict->rank[0] == rank;
 }
 
-static void fault_look(struct noise_job *job, struct noise_fault *fault, bool all, uint32_t rank,
-                       uint64_t steps)
+static void job_fault_look(struct noise_job *job, struct noise_fault *fault, bool all,
+                           uint32_t rank, uint64_t steps)
 {
     for (uint32_t i = 0; i < job->judge.verdicts.count; i++) {
         struct tracked_verdict *tracked = job->judge.verdicts.tracked[i];
@@ -390,7 +390,7 @@ static void fault_look(struct noise_job *job, struct noise_fault *fault, bool al
         if (!tracked->open || !tracked->changed)
             continue;
         tracked->changed = false;
-        if (!is_about(&tracked->verdict, all, rank)) {
+        if (!job_is_about(&tracked->verdict, all, rank)) {
             fault->wrong++;
         } else if (!fault->found) {
             fault->found = true;
@@ -417,7 +417,7 @@ static int job_faults(struct noise_job *job, struct err *err)
             if (status < 0)
                 return err_set(err, status, "cannot judge step %llu",
                                (unsigned long long)job->step);
-            fault_look(job, fault, made[i].all, rank, step + 1);
+            job_fault_look(job, fault, made[i].all, rank, step + 1);
         }
     }
     return 0;

@@ -19,11 +19,11 @@
 
 #include <json-c/json.h>
 
-#include "base/address.h"
 #include "base/log.h"
+#include "base/net/address.h"
+#include "base/net/token.h"
 #include "base/paths.h"
 #include "base/remove_tree.h"
-#include "base/token.h"
 #include "cmd/lab/bench_options.h"
 #include "control/site/site.h"
 #include "core/clean.h"
@@ -35,6 +35,7 @@
 #define RUN "bench"
 #define PROCESSES_MAX 16
 #define START_NS (20 * NS_PER_S)
+#define IDLE_NS (NS_PER_S / 2)
 #define LAST_STEP_NS (60 * NS_PER_S)
 #define CPU_BAR 0.5
 #define RSS_BAR 1e9
@@ -72,7 +73,7 @@ static pid_t control_start(const struct bench_control *bench)
     _exit(err.text[0] != '\0');
 }
 
-static bool is_late(int64_t deadline_ns)
+static bool bench_is_late(int64_t deadline_ns)
 {
     struct timespec pause = time_spec(10 * NS_PER_MS);
 
@@ -93,7 +94,7 @@ static int control_port(struct bench_control *bench, struct err *err)
 
         if (file && fgets(url, sizeof(url), file) && strchr(url, '\n'))
             break;
-        if (is_late(deadline_ns))
+        if (bench_is_late(deadline_ns))
             return err_set(err, -ETIMEDOUT, "the controller did not start in time");
     }
     if (result < 0)
@@ -107,7 +108,7 @@ static int control_port(struct bench_control *bench, struct err *err)
 }
 
 /* The run is registered as a site's administrator would: by its files. */
-static int run_prepare(struct bench_control *bench, struct err *err)
+static int bench_run_prepare(struct bench_control *bench, struct err *err)
 {
     struct path directory, file;
     int result = paths_run_of(bench->state.text, RUN, &directory, err);
@@ -119,7 +120,7 @@ static int run_prepare(struct bench_control *bench, struct err *err)
     return result < 0 ? result : token_read_or_make(file.text, &bench->load.token, err);
 }
 
-static pid_t load_start(const struct bench_control *bench, uint32_t process)
+static pid_t bench_load_start(const struct bench_control *bench, uint32_t process)
 {
     struct load_settings load = bench->load;
     uint32_t processes = bench->settings->processes;
@@ -139,7 +140,7 @@ static pid_t load_start(const struct bench_control *bench, uint32_t process)
     _exit(result < 0);
 }
 
-static void wait_for(pid_t pid)
+static void bench_wait_for(pid_t pid)
 {
     if (pid > 0)
         waitpid(pid, NULL, 0);
@@ -150,14 +151,14 @@ static void bench_stop(struct bench_control *bench)
     for (uint32_t i = 0; i < bench->settings->processes; i++) {
         if (bench->agent[i] > 0)
             kill(bench->agent[i], SIGKILL);
-        wait_for(bench->agent[i]);
+        bench_wait_for(bench->agent[i]);
     }
     if (bench->reader > 0)
         kill(bench->reader, SIGKILL);
-    wait_for(bench->reader);
+    bench_wait_for(bench->reader);
     if (bench->control > 0)
         kill(bench->control, SIGTERM);
-    wait_for(bench->control);
+    bench_wait_for(bench->control);
     if (bench->state.text[0])
         tree_remove(bench->state.text);
 }
@@ -169,7 +170,7 @@ static uint32_t bench_control_steps_of(const struct bench_control_settings *sett
     return (uint32_t)((uint64_t)settings->seconds * 1000 / settings->step_ms);
 }
 
-static double cpu_seconds(pid_t pid)
+static double bench_cpu_seconds(pid_t pid)
 {
     char path[64], text[1024];
     unsigned long user, system;
@@ -185,7 +186,7 @@ static double cpu_seconds(pid_t pid)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static double peak_bytes(pid_t pid)
+static double bench_peak_bytes(pid_t pid)
 {
     char path[64], line[256];
     CLEAN(file_clean) FILE *file = NULL;
@@ -198,7 +199,7 @@ static double peak_bytes(pid_t pid)
     return (double)kib * 1024;
 }
 
-static double log_bytes(const struct bench_control *bench)
+static double bench_log_bytes(const struct bench_control *bench)
 {
     struct path directory, path;
     struct stat st;
@@ -212,11 +213,11 @@ static double log_bytes(const struct bench_control *bench)
 /* A step's delay: from its last frame's sending until listeners hear that it was judged.  One that
  * was judged together with later ones is said with them.
  */
-static void verdict_delays(const struct bench_control *bench, struct result *ret)
+static void bench_verdict_delays(const struct bench_control *bench, struct result *ret)
 {
     const struct load_shared *shared = bench->shared;
     CLEAN(free_clean) struct sketch *us = calloc(1, sizeof(*us));
-    int64_t said_ns = 0;
+    int64_t logged_ns = 0;
 
     if (!us)
         return;
@@ -226,18 +227,18 @@ static void verdict_delays(const struct bench_control *bench, struct result *ret
                 own_ns = atomic_load(&shared->judged_ns[step - 1]);
 
         if (own_ns)
-            said_ns = own_ns;
-        if (!said_ns || !sent_ns)
+            logged_ns = own_ns;
+        if (!logged_ns || !sent_ns)
             continue;
         ret->judged++;
-        sketch_add(us, (uint64_t)MAX(said_ns - sent_ns, 0) / 1000);
+        sketch_add(us, (uint64_t)MAX(logged_ns - sent_ns, 0) / 1000);
     }
     ret->verdict_delay_p50_s = (double)sketch_quantile(us, 0.5) / 1e6;
     ret->verdict_delay_p99_s = (double)sketch_quantile(us, 0.99) / 1e6;
     ret->verdict_delay_max_s = us->total ? (double)us->max / 1e6 : 0;
 }
 
-static void ingest_delays(const struct bench_control *bench, struct result *ret)
+static void bench_ingest_delays(const struct bench_control *bench, struct result *ret)
 {
     CLEAN(free_clean) struct sketch *all = calloc(1, sizeof(*all));
 
@@ -249,13 +250,13 @@ static void ingest_delays(const struct bench_control *bench, struct result *ret)
     ret->ingest_p99_ms = (double)sketch_quantile(all, 0.99) / 1e3;
 }
 
-static int await_connections(struct bench_control *bench, struct err *err)
+static int bench_await_connections(struct bench_control *bench, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + START_NS + (int64_t)bench->load.nodes * 10 * NS_PER_MS;
 
     while (atomic_load(&bench->shared->greeted) < bench->load.nodes ||
            atomic_load(&bench->shared->listening) < bench->settings->readers) {
-        if (is_late(deadline_ns))
+        if (bench_is_late(deadline_ns))
             return err_set(
                 err, -ETIMEDOUT, "the controller received facts from only %llu of %u agents",
                 (unsigned long long)atomic_load(&bench->shared->greeted), bench->load.nodes);
@@ -263,16 +264,16 @@ static int await_connections(struct bench_control *bench, struct err *err)
     return 0;
 }
 
-static double load_seconds(const struct bench_control *bench)
+static double bench_load_seconds(const struct bench_control *bench)
 {
     double seconds = 0;
 
     for (uint32_t i = 0; i < bench->settings->processes; i++)
-        seconds += cpu_seconds(bench->agent[i]);
+        seconds += bench_cpu_seconds(bench->agent[i]);
     return seconds;
 }
 
-static bool has_ended(pid_t pid) /* and is still there to be asked */
+static bool bench_has_ended(pid_t pid) /* and is still there to be asked */
 {
     siginfo_t info = { 0 };
 
@@ -280,66 +281,78 @@ static bool has_ended(pid_t pid) /* and is still there to be asked */
 }
 
 /* They end when all was acknowledged.  Returns the CPU that they had used. */
-static double await_agents(struct bench_control *bench)
+static double bench_await_agents(struct bench_control *bench)
 {
     double seconds;
 
     for (uint32_t i = 0; i < bench->settings->processes; i++) {
-        while (!has_ended(bench->agent[i]))
-            is_late(0); /* a moment */
+        while (!bench_has_ended(bench->agent[i]))
+            bench_is_late(0); /* a moment */
     }
-    seconds = load_seconds(bench);
+    seconds = bench_load_seconds(bench);
     for (uint32_t i = 0; i < bench->settings->processes; i++) {
-        wait_for(bench->agent[i]);
+        bench_wait_for(bench->agent[i]);
         bench->agent[i] = 0;
     }
     return seconds;
 }
 
-/* All are acknowledged; on an overloaded machine the last are judged much later. */
-static void await_last_step(const struct bench_control *bench)
+/* Hellos and shapes are processed: the controller uses less than 3 % of a core for half a second. */
+static void bench_await_idle(const struct bench_control *bench)
 {
-    struct timespec rest = time_spec(2 * NS_PER_S);
+    int64_t deadline_ns = time_mono_ns() + START_NS;
+    double before;
+
+    do {
+        int64_t until_ns = time_mono_ns() + IDLE_NS;
+
+        before = bench_cpu_seconds(bench->control);
+        while (!bench_is_late(until_ns))
+            ;
+    } while (bench_cpu_seconds(bench->control) - before > 0.015 && !bench_is_late(deadline_ns));
+}
+
+/* All are acknowledged; on an overloaded machine the last are judged much later. */
+static void bench_await_last_step(const struct bench_control *bench)
+{
     uint32_t steps = MIN(bench_control_steps_of(bench->settings), LOAD_STEPS_MAX);
     int64_t deadline_ns = time_mono_ns() + LAST_STEP_NS;
 
-    nanosleep(&rest, NULL);
-    while (!atomic_load(&bench->shared->judged_ns[steps - 1]) && !is_late(deadline_ns))
+    while (!atomic_load(&bench->shared->judged_ns[steps - 1]) && !bench_is_late(deadline_ns))
         ;
 }
 
-/* From the first step to the last, and two seconds for what is on its way. */
+/* From the first step until the last one is judged. */
 static void bench_control_measure(struct bench_control *bench, struct result *ret)
 {
-    struct timespec settle = time_spec(3 * NS_PER_S);
     double cpu, load, bytes, seconds;
     int64_t begin_ns;
 
-    nanosleep(&settle, NULL); /* hellos and shapes are taken */
+    bench_await_idle(bench);
     sketch_merge(&bench->shared->readers.us, &(struct sketch){ 0 });
     for (uint32_t i = 0; i < bench->settings->processes; i++)
         memset(&bench->shared->agents[i], 0, sizeof(bench->shared->agents[i]));
-    cpu = cpu_seconds(bench->control);
-    load = load_seconds(bench);
-    bytes = log_bytes(bench);
+    cpu = bench_cpu_seconds(bench->control);
+    load = bench_load_seconds(bench);
+    bytes = bench_log_bytes(bench);
     begin_ns = time_mono_ns();
     atomic_store(&bench->shared->begin_ns, begin_ns);
-    load = await_agents(bench) - load;
-    await_last_step(bench);
+    load = bench_await_agents(bench) - load;
+    bench_await_last_step(bench);
     seconds = (double)(time_mono_ns() - begin_ns) / (double)NS_PER_S;
-    ret->cpu_core_share = (cpu_seconds(bench->control) - cpu) / seconds;
+    ret->cpu_core_share = (bench_cpu_seconds(bench->control) - cpu) / seconds;
     ret->load_core_share = load / seconds;
-    bytes = log_bytes(bench) - bytes;
+    bytes = bench_log_bytes(bench) - bytes;
     ret->log_bytes_per_s = bytes / seconds;
     ret->bytes_per_rank_step =
         bytes / ((double)bench->settings->ranks * bench_control_steps_of(bench->settings));
-    ret->rss_bytes = peak_bytes(bench->control);
+    ret->rss_bytes = bench_peak_bytes(bench->control);
     ret->sse_p99_ms = (double)sketch_quantile(&bench->shared->readers.us, 0.99) / 1e3;
     ret->failed = atomic_load(&bench->shared->failed);
     ret->verdicts = atomic_load(&bench->shared->verdicts);
     ret->bodies = atomic_load(&bench->shared->bodies);
-    ingest_delays(bench, ret);
-    verdict_delays(bench, ret);
+    bench_ingest_delays(bench, ret);
+    bench_verdict_delays(bench, ret);
 }
 
 static int bench_open(struct bench_control *bench, struct err *err)
@@ -369,7 +382,7 @@ static int bench_open(struct bench_control *bench, struct err *err)
                                           .slow_rank = settings->ranks / 2 + 1,
                                           .slow_from = bench_control_steps_of(settings) / 2,
                                           .shared = bench->shared };
-    result = run_prepare(bench, err);
+    result = bench_run_prepare(bench, err);
     if (result == 0)
         bench->control = control_start(bench);
     if (result == 0)
@@ -377,14 +390,15 @@ static int bench_open(struct bench_control *bench, struct err *err)
     if (result < 0)
         return result;
     for (uint32_t i = 0; i < settings->processes; i++)
-        bench->agent[i] = load_start(bench, i);
-    bench->reader = load_start(bench, settings->processes);
-    return await_connections(bench, err);
+        bench->agent[i] = bench_load_start(bench, i);
+    bench->reader = bench_load_start(bench, settings->processes);
+    return bench_await_connections(bench, err);
 }
 
 /* ---- the answer ---- */
 
-static void print_json(const struct bench_control_settings *settings, const struct result *result)
+static void bench_print_json(const struct bench_control_settings *settings,
+                             const struct result *result)
 {
     const struct {
         const char *name;
@@ -419,7 +433,8 @@ static void print_json(const struct bench_control_settings *settings, const stru
     json_object_put(root);
 }
 
-static void print_text(const struct bench_control_settings *settings, const struct result *result)
+static void bench_print_text(const struct bench_control_settings *settings,
+                             const struct result *result)
 {
     printf("%u ranks on %u nodes, %u collectives per step, a step every %u ms for %u s\n",
            settings->ranks, settings->ranks / FLEET_NODE_RANKS, settings->ops, settings->step_ms,
@@ -486,6 +501,6 @@ int bench_control_main(int argc, char **argv)
         log_error("%s", err.text);
         return 3;
     }
-    (settings.json ? print_json : print_text)(&settings, &result);
+    (settings.json ? bench_print_json : bench_print_text)(&settings, &result);
     return bench_control_is_good(&settings, &result) ? 0 : 1;
 }

@@ -24,14 +24,14 @@
 #define BAR_SECONDS 10.0
 #define BAR_RANKS 1024
 
-struct outcome {
+struct dumps_outcome {
     double wall_seconds, cpu_seconds;
     int64_t bytes;
     bool right; /* the culprit, and nobody else, was named */
 };
 
-static int bench_dumps_measure(const char *directory, uint32_t culprit, struct outcome *outcome,
-                               struct err *err)
+static int bench_dumps_measure(const char *directory, uint32_t culprit,
+                               struct dumps_outcome *outcome, struct err *err)
 {
     CLEAN(artifacts_fini) struct artifacts artifacts = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
@@ -50,7 +50,7 @@ static int bench_dumps_measure(const char *directory, uint32_t culprit, struct o
     return 0;
 }
 
-static int bench(const struct bench_dumps_settings *settings, struct outcome *outcome,
+static int bench(const struct bench_dumps_settings *settings, struct dumps_outcome *outcome,
                  struct err *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -70,8 +70,8 @@ static int bench(const struct bench_dumps_settings *settings, struct outcome *ou
     return result;
 }
 
-static void bench_dumps_tell(const struct bench_dumps_settings *settings,
-                             const struct outcome *outcome)
+static void bench_dumps_print(const struct bench_dumps_settings *settings,
+                              const struct dumps_outcome *outcome)
 {
     struct json_object *root;
 
@@ -97,22 +97,18 @@ static void bench_dumps_tell(const struct bench_dumps_settings *settings,
 int bench_dumps_main(int argc, char **argv)
 {
     struct bench_dumps_settings settings = { .ranks = 1024, .ops = 500 };
-    int first = opt_parse(&command_bench_dumps, argc, argv, &settings), result;
-    struct outcome outcome = { 0 };
+    int parsed = opt_parse_all(&command_bench_dumps, argc, argv, &settings), result;
+    struct dumps_outcome outcome = { 0 };
     struct err err = { "" };
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     result = bench(&settings, &outcome, &err);
     if (result < 0) {
         log_error("%s", err.text);
         return result == -EINVAL ? 2 : 3;
     }
-    bench_dumps_tell(&settings, &outcome);
+    bench_dumps_print(&settings, &outcome);
     return outcome.right && outcome.wall_seconds <= BAR_SECONDS * settings.ranks / BAR_RANKS + 1
                ? 0
                : 1;

@@ -52,7 +52,7 @@ static void bench_fini(struct bench_matrix *bench)
     free(bench->cold_read.ms);
 }
 
-static int compare_ms(const void *a, const void *b)
+static int bench_compare_ms(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;
 
@@ -154,7 +154,7 @@ static int bench_matrix_measure(struct bench_matrix *bench, struct bench_series 
         series->ms[series->count++] = (double)(time_mono_ns() - begin_ns) / 1e6;
     }
     if (series->count)
-        qsort(series->ms, series->count, sizeof(*series->ms), compare_ms);
+        qsort(series->ms, series->count, sizeof(*series->ms), bench_compare_ms);
     matrix_close(matrix);
     return result;
 }
@@ -183,7 +183,7 @@ static int bench(struct bench_matrix *bench, struct err *err)
     return result;
 }
 
-static void print_json(const struct bench_matrix *bench)
+static void bench_matrix_print_json(const struct bench_matrix *bench)
 {
     struct json_object *root = json_object_new_object();
     const struct {
@@ -211,7 +211,7 @@ static void print_json(const struct bench_matrix *bench)
     json_object_put(root);
 }
 
-static void print_text(const struct bench_matrix *bench)
+static void bench_matrix_print_text(const struct bench_matrix *bench)
 {
     printf("%u ranks, %llu steps, %.0f MB; appending a column takes %.1f µs\n",
            bench->settings->ranks, (unsigned long long)bench->settings->steps,
@@ -232,15 +232,11 @@ int bench_matrix_main(int argc, char **argv)
         .ranks = 16384, .steps = 100000, .tiles = 2000, .dir = "/var/tmp"
     };
     CLEAN(bench_fini) struct bench_matrix run = { .settings = &settings };
-    int first = opt_parse(&command_bench_matrix, argc, argv, &settings);
+    int parsed = opt_parse_all(&command_bench_matrix, argc, argv, &settings);
     struct err err = { "" };
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     if (settings.ranks < 1 || settings.ranks > MATRIX_RANKS_MAX || settings.steps < 1 ||
         settings.steps > 10000000 || settings.tiles < 1) {
         log_error("expected 1 to %d --ranks, 1 to 10000000 --steps and at least 1 of --tiles",
@@ -252,9 +248,9 @@ int bench_matrix_main(int argc, char **argv)
         return 3;
     }
     if (settings.json)
-        print_json(&run);
+        bench_matrix_print_json(&run);
     else
-        print_text(&run);
+        bench_matrix_print_text(&run);
     return series_quantile(&run.warm, 0.99) <= TILE_BAR_MS &&
                    series_quantile(&run.cold, 0.99) <= TILE_BAR_MS
                ? 0

@@ -27,7 +27,7 @@ static void bench_noise_take_step(void *arg, const struct judge_state *judge,
     noise_taper_step(arg, judge);
 }
 
-static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
+static int bench_tape_read(const char *run, struct noise_tape *ret, struct err *err)
 {
     struct noise_taper *taper;
     struct path directory;
@@ -37,7 +37,7 @@ static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
         return result;
     if (noise_taper_create(&taper) < 0)
         return err_set(err, -ENOMEM, "no memory for the noise of a run");
-    result = run_report_watch(directory.text, bench_noise_take_step, taper, err);
+    result = run_report_watch(directory.text, bench_noise_take_step, taper, NULL, err);
     if (result >= 0 && noise_taper_end(taper, ret) < 0)
         result =
             err_set(err, -ENODATA, "%s: too short: noise needs 8 ranks and 74 complete steps", run);
@@ -45,7 +45,7 @@ static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
     return result;
 }
 
-static void show_progress(void *arg, uint64_t steps, uint64_t alarms)
+static void bench_show_progress(void *arg, uint64_t steps, uint64_t alarms)
 {
     if (steps % 100 == 0)
         fprintf(stderr, "\r%llu steps, %llu alarms", (unsigned long long)steps,
@@ -68,7 +68,7 @@ static struct rates rates_of(const struct bench_noise_settings *settings,
                            noise_upper_95(result->alarms) / weeks };
 }
 
-static struct json_object *tail_json(const struct noise_tail *tail)
+static struct json_object *bench_tail_json(const struct noise_tail *tail)
 {
     struct json_object *object = json_object_new_object();
 
@@ -77,8 +77,8 @@ static struct json_object *tail_json(const struct noise_tail *tail)
     return object;
 }
 
-static void print_json(const struct bench_noise_settings *settings,
-                       const struct noise_job_result *result)
+static void bench_noise_print_json(const struct bench_noise_settings *settings,
+                                   const struct noise_job_result *result)
 {
     struct json_object *root = json_object_new_object(), *alarms = json_object_new_array();
     struct json_object *tails = json_object_new_object(), *faults = json_object_new_array();
@@ -94,9 +94,9 @@ static void print_json(const struct bench_noise_settings *settings,
     json_object_object_add(root, "alarms_per_week_upper_95", json_object_new_double(rates.upper));
     json_object_object_add(root, "unfit_steps", json_object_new_int64((int64_t)result->unfit));
     json_object_object_add(root, "judge_ms", json_object_new_double(result->judge_ms));
-    json_object_object_add(tails, "compute", tail_json(&result->compute));
-    json_object_object_add(tails, "host", tail_json(&result->host));
-    json_object_object_add(tails, "transfer", tail_json(&result->transfer));
+    json_object_object_add(tails, "compute", bench_tail_json(&result->compute));
+    json_object_object_add(tails, "host", bench_tail_json(&result->host));
+    json_object_object_add(tails, "transfer", bench_tail_json(&result->transfer));
     json_object_object_add(root, "tails", tails);
     for (uint64_t i = 0; i < MIN(result->alarms, NOISE_ALARMS_KEPT); i++)
         json_object_array_add(alarms, json_object_new_string(result->alarm[i].text));
@@ -117,8 +117,8 @@ static void print_json(const struct bench_noise_settings *settings,
     json_object_put(root);
 }
 
-static void print_text(const struct bench_noise_settings *settings,
-                       const struct noise_job_result *result)
+static void bench_noise_print_text(const struct bench_noise_settings *settings,
+                                   const struct noise_job_result *result)
 {
     struct rates rates = rates_of(settings, result);
 
@@ -182,7 +182,7 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
     if (!result)
         return 3;
     if (isatty(STDERR_FILENO))
-        job.progress = show_progress;
+        job.progress = bench_show_progress;
     if (noise_job_run(&job, result, &err) < 0) {
         log_error("%s", err.text);
         return 3;
@@ -190,9 +190,9 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
     if (job.progress)
         fputc('\r', stderr);
     if (settings->json)
-        print_json(settings, result);
+        bench_noise_print_json(settings, result);
     else
-        print_text(settings, result);
+        bench_noise_print_text(settings, result);
     if (bench_noise_outcome(settings, result) == 3)
         log_error("too few steps to prove at most one alarm per week; increase --seconds");
     return bench_noise_outcome(settings, result);
@@ -203,16 +203,12 @@ int bench_noise_main(int argc, char **argv)
     struct bench_noise_settings settings = {
         .ranks = 16384, .seed = 1, .step_seconds = 6, .often = 1, .seconds = 60
     };
-    int first = opt_parse(&command_bench_noise, argc, argv, &settings);
+    int parsed = opt_parse_all(&command_bench_noise, argc, argv, &settings);
     CLEAN(free_clean) struct noise_tape *tape = NULL;
     struct err err = { "" };
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     if (settings.ranks < 2 * NOISE_RANKS || settings.ranks % NOISE_RANKS ||
         settings.ranks > MODEL_RANKS_MAX || !(settings.step_seconds > 0) ||
         !(settings.often >= 0) || (settings.print && !settings.from)) {
@@ -226,7 +222,7 @@ int bench_noise_main(int argc, char **argv)
         settings.steps = (uint64_t)(WEEK_S / settings.step_seconds);
     if (settings.from) {
         tape = calloc(1, sizeof(*tape));
-        if (!tape || tape_read(settings.from, tape, &err) < 0) {
+        if (!tape || bench_tape_read(settings.from, tape, &err) < 0) {
             log_error("%s", err.text);
             return 3;
         }

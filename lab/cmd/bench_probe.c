@@ -58,17 +58,13 @@ static void bench_probe_print(const struct bench_probe_result *result)
 int bench_probe_main(int argc, char **argv)
 {
     struct bench_probe_settings settings = { .batches = 3000, .cold = 100 };
-    int first = opt_parse(&command_bench_probe, argc, argv, &settings);
+    int parsed = opt_parse_all(&command_bench_probe, argc, argv, &settings);
     struct bench_probe_result result;
     struct bench_probe_plan plan;
     struct err err = { "" };
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     if (settings.batches == 0 || settings.batches > 1000000 || settings.cold == 0 ||
         settings.cold > 100000) {
         log_error("--batches must be 1 to 1000000, --cold 1 to 100000");

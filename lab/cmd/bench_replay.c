@@ -63,17 +63,13 @@ static bool bench_replay_good(const struct bench_report *report)
 int bench_replay_main(int argc, char **argv)
 {
     struct bench_replay_settings settings = { .repeats = 31 };
-    int first = opt_parse(&command_bench_replay, argc, argv, &settings);
+    int parsed = opt_parse_all(&command_bench_replay, argc, argv, &settings);
     struct bench_report report;
     struct err err;
     int r;
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     r = bench_replay(settings.repeats, &report, &err);
     if (r < 0) {
         log_error("%s", err.text);

@@ -37,7 +37,7 @@ struct board {
 };
 
 /* Held against a number of steps: a steady slowness.  Pauses come when they come, and what grows is slight at first. */
-static bool is_steady(const struct score_case *at, const struct score_expect *expect)
+static bool bench_is_steady(const struct score_case *at, const struct score_expect *expect)
 {
     bool slow = strcmp(expect->kind, "straggler") == 0 || strcmp(expect->kind, "imbalance") == 0;
 
@@ -58,10 +58,10 @@ static void board_add(struct board *board, const struct score_case *at,
     board->disturbed += result->foreign_load > SCORE_FOREIGN_LOAD_LIMIT;
     if (!expect)
         board->unattributed[board->healthies++] =
-            result->ledger.whole > 0
-                ? result->ledger.bucket[LEDGER_UNATTRIBUTED] / result->ledger.whole
+            result->ledger.total > 0
+                ? result->ledger.bucket[LEDGER_UNATTRIBUTED] / result->ledger.total
                 : 0;
-    else if (result->found && is_steady(at, expect)) {
+    else if (result->found && bench_is_steady(at, expect)) {
         uint64_t *slowest = &board->slowest[at->fault.factor < 1.25];
 
         *slowest = MAX(*slowest, result->steps);
@@ -69,7 +69,7 @@ static void board_add(struct board *board, const struct score_case *at,
 }
 
 /* Case by case, while it is known which. */
-static void ledger_scores_tell(const struct ledger_scores *ledger_scores)
+static void bench_ledger_scores_print(const struct ledger_scores *ledger_scores)
 {
     for (uint32_t i = 0; i < ledger_scores->count; i++)
         fprintf(stderr, "case %u: %.2f GPU-seconds lost, ledger has %.2f (%+.1f %%)\n",
@@ -84,7 +84,7 @@ static void bench_verdicts_number_add(struct json_object *object, const char *na
     json_object_object_add(object, name, json_object_new_double(value));
 }
 
-static struct json_object *tally_json(struct score_tally *tally)
+static struct json_object *bench_tally_json(struct score_tally *tally)
 {
     struct json_object *object = json_object_new_object();
 
@@ -101,7 +101,7 @@ static struct json_object *tally_json(struct score_tally *tally)
     return object;
 }
 
-static void calm_json(struct json_object *object, const struct score_calm *calm)
+static void bench_calm_json(struct json_object *object, const struct score_calm *calm)
 {
     json_object_object_add(object, "false_alarms", json_object_new_int64(calm->false_alarms));
     bench_verdicts_number_add(object, "healthy_seconds", calm->seconds);
@@ -110,7 +110,7 @@ static void calm_json(struct json_object *object, const struct score_calm *calm)
                               score_alarms_per_hour_high95(calm));
 }
 
-static struct json_object *calm_families_json(const struct score_board *score)
+static struct json_object *bench_calm_families_json(const struct score_board *score)
 {
     struct json_object *object = json_object_new_object();
 
@@ -119,13 +119,14 @@ static struct json_object *calm_families_json(const struct score_board *score)
         struct json_object *family = json_object_new_object();
 
         json_object_object_add(family, "runs", json_object_new_int64(calm->cases));
-        calm_json(family, calm);
+        bench_calm_json(family, calm);
         json_object_object_add(object, calm->family, family);
     }
     return object;
 }
 
-static void ledger_scores_json(struct json_object *object, struct ledger_scores *ledger_scores)
+static void bench_ledger_scores_json(struct json_object *object,
+                                     struct ledger_scores *ledger_scores)
 {
     struct json_object *families = json_object_new_object();
 
@@ -148,16 +149,17 @@ static void ledger_scores_json(struct json_object *object, struct ledger_scores 
 static void board_json(struct board *board)
 {
     struct score_board *score = &board->score;
-    struct json_object *object = tally_json(&score->all);
+    struct json_object *object = bench_tally_json(&score->all);
     struct json_object *families = json_object_new_object();
 
     for (uint32_t i = 0; i < score->families; i++)
-        json_object_object_add(families, score->family[i].family, tally_json(&score->family[i]));
+        json_object_object_add(families, score->family[i].family,
+                               bench_tally_json(&score->family[i]));
     json_object_object_add(object, "all",
-                           tally_json(&score->all)); /* as above, for whoever loops */
+                           bench_tally_json(&score->all)); /* as above, for whoever loops */
     json_object_object_add(object, "families", families);
-    calm_json(object, &score->calm);
-    json_object_object_add(object, "calm", calm_families_json(score));
+    bench_calm_json(object, &score->calm);
+    json_object_object_add(object, "calm", bench_calm_families_json(score));
     json_object_object_add(object, "steps_most_from_1.25",
                            json_object_new_int64((int64_t)board->slowest[0]));
     json_object_object_add(object, "steps_most_at_1.10",
@@ -166,14 +168,14 @@ static void board_json(struct board *board)
     bench_verdicts_number_add(object, "others_most_cores", board->foreign_load);
     json_object_object_add(object, "run_again", json_object_new_int64(board->again));
     json_object_object_add(object, "disturbed", json_object_new_int64(board->disturbed));
-    ledger_scores_json(object, &board->ledger_scores);
+    bench_ledger_scores_json(object, &board->ledger_scores);
     bench_verdicts_number_add(object, "unattributed_p50",
                               stats_quantile(board->unattributed, board->healthies, 0.5));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(object);
 }
 
-static void tally_text(const char *name, struct score_tally *tally)
+static void bench_tally_text(const char *name, struct score_tally *tally)
 {
     printf("%-10s %5u %6.3f (%.3f) %6.3f (%.3f) %6.3f %9.2f s %6.2f s %8.0f %8.4f\n", name,
            tally->cases, score_precision(tally), score_precision_low95(tally), score_recall(tally),
@@ -181,7 +183,7 @@ static void tally_text(const char *name, struct score_tally *tally)
            score_seconds(tally, 0.9), score_steps(tally, 0.9), score_brier(tally));
 }
 
-static void ledger_scores_write(struct board *board, FILE *out)
+static void bench_ledger_scores_write(struct board *board, FILE *out)
 {
     struct ledger_scores *ledger_scores = &board->ledger_scores;
 
@@ -201,7 +203,7 @@ static void ledger_scores_write(struct board *board, FILE *out)
             100 * stats_quantile(board->unattributed, board->healthies, 0.5));
 }
 
-static void foreign_load_write(const struct board *board, FILE *out)
+static void bench_foreign_load_write(const struct board *board, FILE *out)
 {
     fprintf(
         out,
@@ -212,13 +214,13 @@ static void foreign_load_write(const struct board *board, FILE *out)
 }
 
 /* Lines that stand on the screen and on the page. */
-static void lines_write(struct board *board, FILE *out)
+static void bench_lines_write(struct board *board, FILE *out)
 {
     fprintf(out, "delay: at most %llu steps to a verdict from a factor of 1.25, %llu at 1.10\n",
             (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
     if (board->ledger_scores.count)
-        ledger_scores_write(board, out);
-    foreign_load_write(board, out);
+        bench_ledger_scores_write(board, out);
+    bench_foreign_load_write(board, out);
 }
 
 static void board_text(struct board *board)
@@ -228,10 +230,10 @@ static void board_text(struct board *board)
     printf("\nfamily     cases  precision       recall          layer   delay p50      p90  "
            "steps p90    Brier\n");
     for (uint32_t i = 0; i < score->families; i++)
-        tally_text(score->family[i].family, &score->family[i]);
-    tally_text("all", &score->all);
+        bench_tally_text(score->family[i].family, &score->family[i]);
+    bench_tally_text("all", &score->all);
     printf("in parentheses: lower 95 %% confidence bound, over cases\n\n");
-    lines_write(board, stdout);
+    bench_lines_write(board, stdout);
     printf("%u false alarms in %.0f s of healthy runs, %.2f per hour (upper 95 %% bound %.2f); %u "
            "cases skipped\n",
            score->calm.false_alarms, score->calm.seconds, score_alarms_per_hour(&score->calm),
@@ -247,8 +249,8 @@ static bool board_good(const struct board *board)
            ledger_scores_good(&board->ledger_scores) && board->score.calm.false_alarms == 0;
 }
 
-static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
-                      const struct score_result *result)
+static void bench_case_text(uint32_t number, uint32_t count, const struct score_case *at,
+                            const struct score_result *result)
 {
     char text[200], times[96] = "", ledger[80] = "", foreign_load[80] = "";
     const char *answer = "correct: no verdict";
@@ -271,7 +273,8 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
         snprintf(foreign_load, sizeof(foreign_load), "; other load %.2f cores",
                  result->foreign_load);
     fprintf(stderr, "%u/%u %s: %s%s%s%s%s%s%s\n", number, count, text, answer, times, ledger,
-            foreign_load, result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
+            foreign_load, result->summary[0] ? " [" : "", result->summary,
+            result->summary[0] ? "]" : "");
 }
 
 /* ---- running ---- */
@@ -303,13 +306,13 @@ static int bench_verdicts_on_done(void *arg, uint32_t number, const struct score
 
     bench->results[number] = *result;
     bench->known[number] = true;
-    case_text(++bench->done, bench->count, &bench->cases[number], result);
+    bench_case_text(++bench->done, bench->count, &bench->cases[number], result);
     return bench->store.dir[0] ? score_store_add(&bench->store, &bench->cases[number], result, err)
                                : 0;
 }
 
 /* What an earlier score has found out need not be run again. */
-static int results_open(struct bench_verdicts *bench, struct err *err)
+static int bench_results_open(struct bench_verdicts *bench, struct err *err)
 {
     int result = score_store_open(bench->settings.results, &bench->store, err);
 
@@ -332,7 +335,7 @@ static int results_open(struct bench_verdicts *bench, struct err *err)
     return 0;
 }
 
-static int state_open(struct bench_verdicts *bench, struct err *err)
+static int bench_state_open(struct bench_verdicts *bench, struct err *err)
 {
     const struct bench_verdicts_settings *settings = &bench->settings;
 
@@ -358,10 +361,10 @@ static int bench_run(struct bench_verdicts *bench, struct err *err)
                                .retries = bench->settings.retry,
                                .done = bench_verdicts_on_done,
                                .arg = bench };
-    int result = bench->settings.results ? results_open(bench, err) : 0;
+    int result = bench->settings.results ? bench_results_open(bench, err) : 0;
 
     if (result == 0)
-        result = state_open(bench, err);
+        result = bench_state_open(bench, err);
     if (result == 0)
         result = score_pool_run(&pool, err);
     if (!bench->settings.keep && !bench->settings.results && bench->state[0])
@@ -371,12 +374,13 @@ static int bench_run(struct bench_verdicts *bench, struct err *err)
             board_add(bench->board, &bench->cases[i], &bench->results[i]);
     }
     ledger_scores_fill(bench->cases, bench->results, bench->count, &bench->board->ledger_scores);
-    ledger_scores_tell(&bench->board->ledger_scores);
+    bench_ledger_scores_print(&bench->board->ledger_scores);
     return result;
 }
 
 /* As people would type it, without where this machine keeps things. */
-static void command_text(const struct bench_verdicts_settings *settings, char *out, size_t room)
+static void bench_command_text(const struct bench_verdicts_settings *settings, char *out,
+                               size_t room)
 {
     int used = snprintf(out, room, "lockstep bench verdicts%s --seed %llu",
                         settings->all ? " --all" : "", (unsigned long long)settings->seed);
@@ -398,7 +402,7 @@ static void command_text(const struct bench_verdicts_settings *settings, char *o
         snprintf(out + used, room - (size_t)used, " --retry %u", settings->retry);
 }
 
-static int page_write(struct bench_verdicts *bench, struct err *err)
+static int bench_page_write(struct bench_verdicts *bench, struct err *err)
 {
     CLEAN(free_clean) char *more = NULL;
     char command[300];
@@ -413,14 +417,14 @@ static int page_write(struct bench_verdicts *bench, struct err *err)
 
     if (!lines)
         return err_nomem(err);
-    lines_write(bench->board, lines);
+    bench_lines_write(bench->board, lines);
     fclose(lines);
     doc.more = more;
-    command_text(&bench->settings, command, sizeof(command));
+    bench_command_text(&bench->settings, command, sizeof(command));
     return score_doc_write(&doc, bench->settings.write, err);
 }
 
-static int settings_check(const struct bench_verdicts_settings *settings)
+static int bench_settings_check(const struct bench_verdicts_settings *settings)
 {
     char names[300];
 
@@ -447,16 +451,12 @@ int bench_verdicts_main(int argc, char **argv)
         .board = calloc(1, sizeof(*bench.board)),
     };
     struct bench_verdicts_settings *settings = &bench.settings;
-    int first = opt_parse(&command_bench_verdicts, argc, argv, settings), result;
+    int parsed = opt_parse_all(&command_bench_verdicts, argc, argv, settings), result;
     struct err err = { "" };
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
-    if (settings_check(settings) < 0)
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
+    if (bench_settings_check(settings) < 0)
         return 2;
     if (!bench.cases || !bench.results || !bench.known || !bench.board) {
         log_error("no memory");
@@ -472,7 +472,7 @@ int bench_verdicts_main(int argc, char **argv)
                    bench.cases, SCORE_CASES_MAX);
     result = bench_run(&bench, &err);
     if (result == 0 && settings->write)
-        result = page_write(&bench, &err);
+        result = bench_page_write(&bench, &err);
     if (result < 0) {
         log_error("%s", err.text);
         return 3;

@@ -35,12 +35,13 @@
 
 static volatile sig_atomic_t stopped;
 
-static void on_stop(int signal_number)
+static void demo_on_stop(int signal_number)
 {
     stopped = signal_number;
 }
 
-static int faults_read(const struct demo_settings *settings, struct demo_run *demo, struct err *err)
+static int demo_faults_read(const struct demo_settings *settings, struct demo_run *demo,
+                            struct err *err)
 {
     static const char *const usual[] = { "gpu-slow:factor=1.5,step=30,steps=40", "kill:step=95" };
     struct fault_shape shape = {
@@ -76,7 +77,7 @@ static int faults_read(const struct demo_settings *settings, struct demo_run *de
 }
 
 /* What the trainer would refuse is refused here, before anything is started. */
-static int settings_check(const struct demo_settings *settings, struct err *err)
+static int demo_settings_check(const struct demo_settings *settings, struct err *err)
 {
     struct trainer_layout layout;
 
@@ -90,6 +91,11 @@ static int settings_check(const struct demo_settings *settings, struct err *err)
         return err_set(err, -EINVAL, "--steps 0: expected at least 1");
     if (settings->torch && settings->layout)
         return err_set(err, -EINVAL, "--layout: --torch supports only data parallel training");
+    if (settings->torch && settings->timeout_ns)
+        return err_set(err, -EINVAL, "--timeout: --torch has its own");
+    if (settings->timeout_ns &&
+        (settings->timeout_ns < NS_PER_MS || settings->timeout_ns > 3600 * NS_PER_S))
+        return err_set(err, -EINVAL, "--timeout: expected 1ms to 60m");
     if (!(settings->step_ms >= 1 && settings->step_ms <= TRAINER_STEP_MS_MAX))
         return err_set(err, -EINVAL, "--step-ms %g: expected 1 to %d", settings->step_ms,
                        TRAINER_STEP_MS_MAX);
@@ -108,19 +114,19 @@ struct screen {
     bool line_open;
 };
 
-static void line_clear(struct screen *screen)
+static void demo_line_clear(struct screen *screen)
 {
     if (screen->line_open)
         fputs("\r\033[K", stderr);
     screen->line_open = false;
 }
 
-static void on_verdict(void *arg, const struct verdict *verdict)
+static void demo_on_verdict(void *arg, const struct verdict *verdict)
 {
     struct screen *screen = arg;
     char who[200];
 
-    line_clear(screen);
+    demo_line_clear(screen);
     if (verdict->until_real_ns) /* it was printed in full when it was opened */
         printf("closed: %s, %s; total cost %.1f GPU-seconds (%s)\n",
                verdict_kind_name(verdict->kind), verdict_who(verdict, who, sizeof(who)),
@@ -131,19 +137,19 @@ static void on_verdict(void *arg, const struct verdict *verdict)
     fflush(stdout);
 }
 
-static void on_run(void *arg, const struct fact_run *run)
+static void demo_on_run(void *arg, const struct fact_run *run)
 {
     struct screen *screen = arg;
 
     if (run->event != RUN_ATTEMPT_BEGIN || run->attempt == 0)
         return;
-    line_clear(screen);
+    demo_line_clear(screen);
     printf("restart %u: all ranks restart from the newest checkpoint\n\n", run->attempt);
     fflush(stdout);
 }
 
 /* The trainer's own words, on one line that is written over again and again. */
-static void progress_show(struct screen *screen)
+static void demo_progress_show(struct screen *screen)
 {
     CLEAN(file_clean) FILE *file = screen->terminal ? fopen(screen->progress, "re") : NULL;
     char tail[513], *line, *newline;
@@ -166,8 +172,8 @@ static void progress_show(struct screen *screen)
 
 static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *err)
 {
-    struct log_follow_calls calls = { .verdict = screen->quiet ? NULL : on_verdict,
-                                      .run = screen->quiet ? NULL : on_run,
+    struct log_follow_calls calls = { .verdict = screen->quiet ? NULL : demo_on_verdict,
+                                      .run = screen->quiet ? NULL : demo_on_run,
                                       .arg = screen };
     struct log_follow *follow = NULL;
     int result = 0, going = 1;
@@ -185,16 +191,16 @@ static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *
         if (!follow && log_follow_open(demo->run_dir, &follow, err) == -ENOENT)
             continue; /* the launcher has not made it yet */
         result = MIN(going, follow ? log_follow_read(follow, &calls, err) : -EIO);
-        progress_show(screen);
+        demo_progress_show(screen);
     }
-    line_clear(screen);
+    demo_line_clear(screen);
     log_follow_close(follow);
     return MIN(result, 0);
 }
 
 /* ---- afterwards ---- */
 
-static struct json_object *deed_json(const struct fault *fault, const struct plan_deed *deed)
+static struct json_object *demo_deed_json(const struct fault *fault, const struct plan_deed *deed)
 {
     struct json_object *object = json_object_new_object();
     char text[FAULT_TEXT];
@@ -212,8 +218,8 @@ static struct json_object *deed_json(const struct fault *fault, const struct pla
     return object;
 }
 
-static struct json_object *outside_json(const struct fault *fault,
-                                        const struct inject_report *report)
+static struct json_object *demo_outside_json(const struct fault *fault,
+                                             const struct inject_report *report)
 {
     static const char *const states[] = { "waiting", "active", "over", "skipped" };
     struct json_object *object = json_object_new_object();
@@ -225,12 +231,12 @@ static struct json_object *outside_json(const struct fault *fault,
     json_object_object_add(object, "step", json_object_new_int64((int64_t)report->step));
     json_object_object_add(object, "mono_ns", json_object_new_int64(report->time_ns));
     json_object_object_add(object, "state", json_object_new_string(states[report->state]));
-    json_object_object_add(object, "how", json_object_new_string(report->how));
+    json_object_object_add(object, "how", json_object_new_string(report->method));
     return object;
 }
 
 /* What was really done, by the trainers' and the injector's own account. */
-static struct json_object *injected_json(const struct demo_run *demo)
+static struct json_object *demo_injected_json(const struct demo_run *demo)
 {
     struct json_object *array = json_object_new_array();
     CLEAN(free_clean) struct plan_deed *deed = calloc(4096, sizeof(*deed));
@@ -238,19 +244,20 @@ static struct json_object *injected_json(const struct demo_run *demo)
 
     for (int i = 0; i < deeds; i++) {
         if (deed[i].steps > 0 && deed[i].fault < demo->plan.count)
-            json_object_array_add(array, deed_json(&demo->plan.fault[deed[i].fault], &deed[i]));
+            json_object_array_add(array,
+                                  demo_deed_json(&demo->plan.fault[deed[i].fault], &deed[i]));
     }
     for (uint32_t i = 0; i < demo->plan.count && demo->inject; i++) {
         struct inject_report report;
 
         if (inject_read(demo->inject, i, &report) == 0)
-            json_object_array_add(array, outside_json(&demo->plan.fault[i], &report));
+            json_object_array_add(array, demo_outside_json(&demo->plan.fault[i], &report));
     }
     return array;
 }
 
 /* What the steps took on the wire: frames of steps only, shapes and beats come once or slowly. */
-static double bytes_per_rank_step(const struct demo_run *demo)
+static double demo_bytes_per_rank_step(const struct demo_run *demo)
 {
     char path[PATH_MAX + 16];
     struct spool_reader *reader;
@@ -270,7 +277,7 @@ static double bytes_per_rank_step(const struct demo_run *demo)
     return steps > 0 ? bytes / steps : 0;
 }
 
-static void report_json(const struct demo_run *demo, const struct run_summary *summary)
+static void demo_report_json(const struct demo_run *demo, const struct run_summary *summary)
 {
     struct json_object *object = json_object_new_object(), *verdicts = json_object_new_array();
 
@@ -278,11 +285,12 @@ static void report_json(const struct demo_run *demo, const struct run_summary *s
         json_object_array_add(verdicts, verdict_json(&summary->verdict[i]));
     json_object_object_add(object, "run", json_object_new_string(demo->config.run));
     json_object_object_add(object, "directory", json_object_new_string(demo->run_dir));
-    json_object_object_add(object, "injected", injected_json(demo));
+    json_object_object_add(object, "injected", demo_injected_json(demo));
     json_object_object_add(object, "verdicts", verdicts);
     json_object_object_add(object, "ledger",
                            summary->has_ledger ? ledger_json(&summary->ledger) : NULL);
-    json_object_object_add(object, "bytes_per_rank_step", show_number(bytes_per_rank_step(demo)));
+    json_object_object_add(object, "bytes_per_rank_step",
+                           show_number(demo_bytes_per_rank_step(demo)));
     json_object_object_add(object, "exit",
                            json_object_new_int(WIFEXITED(demo->status)
                                                    ? WEXITSTATUS(demo->status)
@@ -292,7 +300,7 @@ static void report_json(const struct demo_run *demo, const struct run_summary *s
 }
 
 /* How `lockstep` is called from here: by its name where PATH finds it, else by its path. */
-static void program_word(char *ret, size_t room)
+static void demo_program_word(char *ret, size_t room)
 {
     char found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
     const char *at = getenv("PATH"), *self;
@@ -319,16 +327,16 @@ static void program_word(char *ret, size_t room)
         snprintf(ret, room, "%s", self);
 }
 
-static void report_text(const struct demo_run *demo, const struct run_summary *summary,
-                        const struct show_style *style)
+static void demo_report_text(const struct demo_run *demo, const struct run_summary *summary,
+                             const struct show_style *style)
 {
-    struct json_object *injected = injected_json(demo);
+    struct json_object *injected = demo_injected_json(demo);
     char program[PATH_MAX];
 
     run_summary_end_text(summary, style, stdout);
     printf("\ninjected faults:\n");
     for (size_t i = 0; i < json_object_array_length(injected); i++) {
-        struct json_object *deed = json_object_array_get_idx(injected, i), *value, *how;
+        struct json_object *deed = json_object_array_get_idx(injected, i), *value, *method;
 
         json_object_object_get_ex(deed, "fault", &value);
         printf("  %s", json_object_get_string(value));
@@ -336,14 +344,15 @@ static void report_text(const struct demo_run *demo, const struct run_summary *s
             printf(" on rank %s", json_object_get_string(value));
         json_object_object_get_ex(deed, "step", &value);
         printf(" from step %s", json_object_get_string(value));
-        if (json_object_object_get_ex(deed, "how", &how))
-            printf(": %s", json_object_get_string(how));
+        if (json_object_object_get_ex(deed, "how", &method))
+            printf(": %s", json_object_get_string(method));
         putchar('\n');
     }
     if (json_object_array_length(injected) == 0)
         puts("  none");
-    program_word(program, sizeof(program));
-    printf("\nto show these verdicts again:\n  %s why %s\n", program, demo->config.run);
+    demo_program_word(program, sizeof(program));
+    printf("\nto show these verdicts again:\n  %s why %s\n", program,
+           demo->elsewhere ? demo->run_dir : demo->config.run);
     json_object_put(injected);
 }
 
@@ -359,16 +368,16 @@ static int demo_report(const struct demo_run *demo, const struct demo_settings *
         return 3;
     }
     if (settings->json)
-        report_json(demo, &summary);
+        demo_report_json(demo, &summary);
     else
-        report_text(demo, &summary, style);
+        demo_report_text(demo, &summary, style);
     run_report_fini(&summary);
     if (stopped)
         return 128 + (int)stopped;
     return WIFEXITED(demo->status) ? WEXITSTATUS(demo->status) : 128 + WTERMSIG(demo->status);
 }
 
-static void say_beginning(const struct demo_run *demo, const struct demo_settings *settings)
+static void demo_print_begin(const struct demo_run *demo, const struct demo_settings *settings)
 {
     if (settings->json)
         return;
@@ -418,14 +427,16 @@ int demo_main(int argc, char **argv)
                                         .seed = settings.seed,
                                         .step_ms = settings.step_ms,
                                         .host_work_ms = settings.host_work_ms,
+                                        .timeout_ns = settings.timeout_ns,
                                         .layout = settings.layout,
                                         .checkpoint_every = settings.checkpoint_every,
+                                        .page = settings.page,
                                         .run = settings.name ? settings.name : name };
     if (first < argc) {
         log_error("unexpected operand '%s'", argv[first]);
         return 2;
     }
-    if (settings_check(&settings, &err) < 0 || faults_read(&settings, &demo, &err) < 0) {
+    if (demo_settings_check(&settings, &err) < 0 || demo_faults_read(&settings, &demo, &err) < 0) {
         log_error("%s", err.text);
         return 2;
     }
@@ -438,13 +449,13 @@ int demo_main(int argc, char **argv)
     }
     screen.quiet = settings.json;
     screen.terminal = screen.terminal && !settings.json;
-    signal(SIGINT, on_stop);
-    signal(SIGTERM, on_stop);
-    signal(SIGPIPE, on_stop); /* nobody reads any more: end in order */
+    signal(SIGINT, demo_on_stop);
+    signal(SIGTERM, demo_on_stop);
+    signal(SIGPIPE, demo_on_stop); /* nobody reads any more: end in order */
     result = demo_run_begin(&demo, &err);
     snprintf(screen.progress, sizeof(screen.progress), "%s/out/rank-0.log", demo.run_dir);
     if (result == 0) {
-        say_beginning(&demo, &settings);
+        demo_print_begin(&demo, &settings);
         result = demo_watch(&demo, &screen, &err);
     }
     if (result < 0) {

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/paths.h"
 #include "base/remove_tree.h"
 #include "base/runfile.h"
@@ -26,7 +27,7 @@
 
 #define WORD 64
 
-static int command_line(const struct demo_run *demo, struct words *words, struct err *err)
+static int demo_command_line(const struct demo_run *demo, struct words *words, struct err *err)
 {
     const struct demo_config *config = &demo->config;
     struct path lockstep, lab;
@@ -39,6 +40,7 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     words_add(words, "%s", lockstep.text);
     words_add(words, "run");
     words_add(words, "--quiet");
+    words_add(words, config->page ? "--page" : "--no-page");
     words_add(words, "--ranks=%u", config->ranks);
     words_add(words, "--nodes=%u", config->nodes);
     words_add(words, "--max-restarts=%u", config->restarts);
@@ -46,6 +48,8 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     words_add(words, "--backoff=200ms");
     words_add(words, "--grace=3s");
     words_add(words, "--name=%s", config->run);
+    if (demo->elsewhere)
+        words_add(words, "--dir=%s", demo->run_dir);
     words_add(words, "--");
     if (config->torch) {
         words_add(words, "%s", config->torch->python);
@@ -54,6 +58,8 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
         words_add(words, "%s", lab.text);
         words_add(words, "trainer");
         words_add(words, "--host-work-ms=%g", config->host_work_ms);
+        if (config->timeout_ns)
+            words_add(words, "--timeout=%lldms", (long long)(config->timeout_ns / NS_PER_MS));
         if (config->layout)
             words_add(words, "--layout=%s", config->layout);
     }
@@ -74,7 +80,7 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
 }
 
 /* A file system and networks of the job's own, where faults need them.  Without, the job goes on all the same, and the fault is skipped with the reason. */
-static void surroundings_make(struct demo_run *demo)
+static void demo_surroundings_make(struct demo_run *demo)
 {
     char backing[PATH_MAX + 16], at[PATH_MAX + 16];
     uint32_t needs = 0;
@@ -92,7 +98,7 @@ static void surroundings_make(struct demo_run *demo)
     slowfs_begin(backing, at, &demo->storage, &demo->storage_why);
 }
 
-static int scratch_make(struct demo_run *demo, struct err *err)
+static int demo_scratch_make(struct demo_run *demo, struct err *err)
 {
     const char *base = getenv("TMPDIR");
     char path[PATH_MAX + 16];
@@ -119,7 +125,7 @@ static int run_spawn(struct demo_run *demo, struct err *err)
 
     if (!words)
         return err_nomem(err);
-    result = command_line(demo, words, err);
+    result = demo_command_line(demo, words, err);
     if (result == 0 && words->full)
         result = err_set(err, -E2BIG, "the command line is too long");
     if (result < 0)
@@ -143,22 +149,53 @@ static int run_spawn(struct demo_run *demo, struct err *err)
     return 0;
 }
 
-int demo_run_begin(struct demo_run *demo, struct err *err)
+/* The directory of all runs, made where it is missing.  -errno: none can be made there. */
+static int runs_make(const char *run_dir, struct err *err)
 {
+    struct path runs;
+
+    snprintf(runs.text, sizeof(runs.text), "%s", run_dir);
+    *strrchr(runs.text, '/') = '\0';
+    if (path_make(runs.text, err) < 0)
+        return -EACCES;
+    return access(runs.text, W_OK) < 0 ? err_set(err, -errno, "%s: %m", runs.text) : 0;
+}
+
+/* `lockstep run` would use another directory than we follow where the state directory cannot be written: so we choose. */
+static int run_dir_choose(struct demo_run *demo, struct err *err)
+{
+    const char *base = getenv("TMPDIR");
+    struct err why = { "" };
     struct path path;
     int result = paths_run(demo->config.run, &path, err);
 
-    if (result == 0) {
-        snprintf(demo->run_dir, sizeof(demo->run_dir), "%s", path.text);
-        result = scratch_make(demo, err);
-    }
+    if (result < 0)
+        return result;
+    snprintf(demo->run_dir, sizeof(demo->run_dir), "%s", path.text);
+    if (runs_make(demo->run_dir, &why) == 0)
+        return 0;
+    demo->elsewhere = true;
+    snprintf(demo->run_dir, sizeof(demo->run_dir), "%s/lockstep-run-XXXXXX",
+             base && base[0] ? base : "/tmp");
+    if (!mkdtemp(demo->run_dir))
+        return err_set(err, -errno, "%s, and %s: %m", why.text, demo->run_dir);
+    log_info("%s; this run is recorded in %s instead", why.text, demo->run_dir);
+    return 0;
+}
+
+int demo_run_begin(struct demo_run *demo, struct err *err)
+{
+    int result = run_dir_choose(demo, err);
+
     if (result == 0)
-        surroundings_make(demo);
+        result = demo_scratch_make(demo, err);
+    if (result == 0)
+        demo_surroundings_make(demo);
     return result < 0 ? result : run_spawn(demo, err);
 }
 
 /* run.json says where the rings are, once the launcher has made them; it is written before that, too. */
-static void inject_start(struct demo_run *demo)
+static void demo_inject_start(struct demo_run *demo)
 {
     CLEAN(runfile_fini) struct runfile run = { 0 };
     struct inject_config config = {
@@ -180,7 +217,7 @@ int demo_run_tick(struct demo_run *demo, struct err *err)
     if (demo->pid == 0)
         return 0;
     if (!demo->inject)
-        inject_start(demo);
+        demo_inject_start(demo);
     if (demo->inject)
         inject_tick(demo->inject, time_mono_ns());
     if (waitpid(demo->pid, &demo->status, WNOHANG) == demo->pid) {

@@ -20,17 +20,20 @@ struct demo_config {
     uint32_t ranks, nodes, restarts;
     uint64_t steps, seed;
     double step_ms, host_work_ms;
+    int64_t timeout_ns; /* 0: as the trainer has it */
     uint32_t checkpoint_every;
     const char *layout;             /* NULL: data parallel only */
+    bool page;                      /* a link to its page is printed */
     const char *run;                /* its name */
     const struct demo_torch *torch; /* NULL: our own trainer */
 };
 
 struct demo_run {
     struct demo_config config;
-    struct plan plan;
+    struct fault_plan plan;
     char scratch[PATH_MAX]; /* plan, truth and checkpoints: nothing that a judge reads */
     char run_dir[PATH_MAX];
+    bool elsewhere; /* run_dir is not in the state directory, which cannot be written */
     struct inject *inject;
     struct slowfs storage; /* under the job's files, where a fault needs that */
     struct net net;        /* of the nodes, likewise */

@@ -23,16 +23,12 @@ static const struct command command_lab_version = {
     .summary = "show the version of lockstep-lab",
 };
 
-static int version_main(int argc, char **argv)
+static int lab_version_main(int argc, char **argv)
 {
-    int first = opt_parse(&command_lab_version, argc, argv, NULL);
+    int parsed = opt_parse_all(&command_lab_version, argc, argv, NULL);
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     puts("lockstep-lab " LOCKSTEP_VERSION);
     return 0;
 }
@@ -44,13 +40,19 @@ static const struct lab_command {
 } lab_commands[] = {
     { &command_demo, demo_main },
     { &command_bench_control, bench_control_main },
+    { &command_bench_ckpt, bench_ckpt_main },
     { &command_bench_probe, bench_probe_main },
     { &command_bench_dumps, bench_dumps_main },
+    { &command_bench_autopsy, bench_autopsy_main },
     { &command_bench_noise, bench_noise_main },
     { &command_bench_replay, bench_replay_main },
     { &command_bench_verdicts, bench_verdicts_main },
     { &command_bench_matrix, bench_matrix_main },
-    { &command_lab_version, version_main },
+    { &command_bench_page, bench_page_main },
+    { &command_bench_agent, bench_agent_main },
+    { &command_bench_kmsg, bench_kmsg_main },
+    { &command_bench_recover, bench_recover_main },
+    { &command_lab_version, lab_version_main },
     { &command_trainer, trainer_main },
 };
 

@@ -6,11 +6,17 @@
 #define LOCKSTEP_LAB_CMD_LAB_H
 
 /* argv[0] is the command's name; they return the exit status. */
+int bench_agent_main(int argc, char **argv);
+int bench_autopsy_main(int argc, char **argv);
+int bench_ckpt_main(int argc, char **argv);
 int bench_control_main(int argc, char **argv);
 int bench_dumps_main(int argc, char **argv);
 int bench_matrix_main(int argc, char **argv);
+int bench_page_main(int argc, char **argv);
 int bench_noise_main(int argc, char **argv);
 int bench_probe_main(int argc, char **argv);
+int bench_kmsg_main(int argc, char **argv);
+int bench_recover_main(int argc, char **argv);
 int bench_replay_main(int argc, char **argv);
 int bench_verdicts_main(int argc, char **argv);
 int demo_main(int argc, char **argv);

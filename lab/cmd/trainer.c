@@ -53,17 +53,13 @@ int trainer_main(int argc, char **argv)
                                          .world = 1,
                                          .master_addr = "127.0.0.1",
                                          .master_port = "29500" };
-    int first = opt_parse(&command_trainer, argc, argv, &settings);
+    int parsed = opt_parse_all(&command_trainer, argc, argv, &settings);
     struct trainer_config config = { 0 };
     struct err err = { "" };
 
-    if (first < 0)
-        return OPT_EXIT(first);
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     log_name("trainer");
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
     if (trainer_check(&settings) < 0)
         return 2;
     if (trainer_layout_parse(settings.layout, settings.world, &config.layout, &err) < 0) {

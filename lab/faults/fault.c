@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "core/rand.h"
 #include "lockstep/probe.h"
+#include "wire/names.h"
 
 #define FIRST ", in the first attempt"
 #define FAULT_WHEN (FAULT_STEP | FAULT_STEPS)
@@ -177,16 +178,9 @@ static const struct fault_field {
     { FAULT_ATTEMPT, "attempt", TYPE_U32, offsetof(struct fault, attempt), 0, 65535 },
 };
 
-static const struct fault_phase {
-    const char *name;
-    int phase;
-} fault_phases[] = {
-    { "forward", LOCKSTEP_PHASE_FORWARD },
-    { "backward", LOCKSTEP_PHASE_BACKWARD },
-    { "optimizer", LOCKSTEP_PHASE_OPTIMIZER },
-    { "init", LOCKSTEP_PHASE_INIT }, /* these of a start only */
-    { "data", LOCKSTEP_PHASE_DATA },
-    { "checkpoint", LOCKSTEP_PHASE_CHECKPOINT },
+static const int fault_phases[2][3] = {
+    { LOCKSTEP_PHASE_FORWARD, LOCKSTEP_PHASE_BACKWARD, LOCKSTEP_PHASE_OPTIMIZER },
+    { LOCKSTEP_PHASE_INIT, LOCKSTEP_PHASE_DATA, LOCKSTEP_PHASE_CHECKPOINT }, /* of a slow start */
 };
 
 static const struct fault_comm {
@@ -218,14 +212,17 @@ static int fault_kind_find(const char *name, size_t size, const struct fault_kin
 
 static int fault_phase_parse(const char *text, bool start, int *ret, struct err *err)
 {
-    for (size_t i = 0; i < COUNT(fault_phases); i++) {
-        if (strcmp(fault_phases[i].name, text) == 0 && (i > 2) == start) {
-            *ret = fault_phases[i].phase;
+    const int *phase = fault_phases[start];
+
+    for (size_t i = 0; i < COUNT(fault_phases[start]); i++) {
+        if (strcmp(name_of_phase((unsigned)phase[i]), text) == 0) {
+            *ret = phase[i];
             return 0;
         }
     }
-    return err_set(err, -EINVAL, "phase must be %s, not '%s'",
-                   start ? "init, data or checkpoint" : "forward, backward or optimizer", text);
+    return err_set(err, -EINVAL, "phase must be %s, %s or %s, not '%s'",
+                   name_of_phase((unsigned)phase[0]), name_of_phase((unsigned)phase[1]),
+                   name_of_phase((unsigned)phase[2]), text);
 }
 
 static int fault_comm_parse(const char *text, int *ret, struct err *err)
@@ -403,7 +400,7 @@ int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t
 }
 
 /* Plain decimals, as we read them: %g would write 1e-05. */
-static int decimal_format(const char *name, double value, char *out, size_t room)
+static int fault_decimal_format(const char *name, double value, char *out, size_t room)
 {
     int size = snprintf(out, room, "%s=%.6f", name, value);
 
@@ -421,17 +418,14 @@ static int field_format(const struct fault *fault, const struct fault_field *fie
 
     switch (field->type) {
     case TYPE_PHASE:
-        for (size_t i = 0; i < COUNT(fault_phases); i++)
-            if (fault_phases[i].phase == fault->phase)
-                return snprintf(out, room, "%s=%s", field->name, fault_phases[i].name);
-        return 0;
+        return snprintf(out, room, "%s=%s", field->name, name_of_phase((unsigned)fault->phase));
     case TYPE_COMM:
         for (size_t i = 0; i < COUNT(fault_comms); i++)
             if (fault_comms[i].comm == fault->comm)
                 return snprintf(out, room, "%s=%s", field->name, fault_comms[i].name);
         return 0;
     case TYPE_F64:
-        return decimal_format(field->name, *(const double *)(const void *)place, out, room);
+        return fault_decimal_format(field->name, *(const double *)(const void *)place, out, room);
     case TYPE_U64:
         return snprintf(out, room, "%s=%llu", field->name,
                         (unsigned long long)*(const uint64_t *)(const void *)place);
@@ -444,15 +438,15 @@ static int field_format(const struct fault *fault, const struct fault_field *fie
 
 void fault_format(const struct fault *fault, char out[static FAULT_TEXT])
 {
-    uint32_t say = fault->set | (fault->kind->params & FAULT_STEP);
+    uint32_t shown = fault->set | (fault->kind->params & FAULT_STEP);
     size_t used;
     char separator = ':';
 
-    if (!(say & FAULT_MS))
-        say |= fault->kind->params & FAULT_FACTOR;
+    if (!(shown & FAULT_MS))
+        shown |= fault->kind->params & FAULT_FACTOR;
     used = (size_t)snprintf(out, FAULT_TEXT, "%s", fault->kind->name);
     for (size_t i = 0; i < COUNT(fault_fields) && used < FAULT_TEXT - 1; i++) {
-        if (!(say & fault_fields[i].param))
+        if (!(shown & fault_fields[i].param))
             continue;
         out[used++] = separator;
         out[used] = '\0';

@@ -3,7 +3,7 @@
  * KIND[:name=value,...], as in `gpu-slow:rank=3,factor=1.25,step=20`.  What is not said is
  * taken from the kind's defaults or drawn from the seed by fault_resolve().
  *
- * Some faults the trainer itself makes, told by a plan file that nobody else reads (plan.h);
+ * The trainer itself makes some faults; it reads them from a plan file that no other process reads (plan.h);
  * the others are made from outside, on its processes (inject.h).
  *
  * SPDX-License-Identifier: Apache-2.0

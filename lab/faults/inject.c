@@ -40,7 +40,7 @@ struct inject_mark { /* a moment in the job */
 };
 
 struct inject {
-    const struct plan *plan;
+    const struct fault_plan *plan;
     struct inject_config config;
     char ring_dir[PLAN_PATH]; /* a copy: what the caller read it from may be gone */
     struct inject_rank *rank;
@@ -75,8 +75,8 @@ static const struct inject_way *inject_way_of(const struct fault *fault)
     }
 }
 
-int inject_create(const struct plan *plan, const struct inject_config *config, struct inject **ret,
-                  struct err *err)
+int inject_create(const struct fault_plan *plan, const struct inject_config *config,
+                  struct inject **ret, struct err *err)
 {
     CLEAN(inject_clean) struct inject *inject = calloc(1, sizeof(*inject));
 
@@ -98,8 +98,8 @@ int inject_create(const struct plan *plan, const struct inject_config *config, s
         fault->target.config = &inject->config;
         fault->target.fault = &plan->fault[i];
         fault->target.number = i;
-        fault->target.how = fault->report.how;
-        fault->target.how_room = sizeof(fault->report.how);
+        fault->target.method = fault->report.method;
+        fault->target.method_room = sizeof(fault->report.method);
     }
     *ret = TAKE(inject);
     return 0;
@@ -127,7 +127,7 @@ void inject_destroy(struct inject *inject)
     free(inject);
 }
 
-static int64_t thread_cpu_ns(uint32_t pid)
+static int64_t inject_thread_cpu_ns(uint32_t pid)
 {
     char path[64];
     long long ns = -1;
@@ -138,11 +138,12 @@ static int64_t thread_cpu_ns(uint32_t pid)
     return file && fscanf(file, "%lld", &ns) == 1 ? ns : -1;
 }
 
-static bool ring_lives(struct ring_reader *ring)
+static bool inject_ring_lives(struct ring_reader *ring)
 {
     struct ring_info info;
 
-    return ring_reader_info(ring, &info, NULL) == 0 && !info.closed && thread_cpu_ns(info.pid) >= 0;
+    return ring_reader_info(ring, &info, NULL) == 0 && !info.closed &&
+           inject_thread_cpu_ns(info.pid) >= 0;
 }
 
 /* Opens the ring of each rank whose process is there: a restarted rank has a new one.  Its number says nothing:
@@ -169,7 +170,7 @@ static void inject_open_rings(struct inject *inject)
         snprintf(path, sizeof(path), "%s/%s", inject->config.ring_dir, entry->d_name);
         if (ring_reader_open(path, &ring, NULL) < 0)
             continue; /* still being made: the next tick */
-        if (!ring_lives(ring)) {
+        if (!inject_ring_lives(ring)) {
             ring_reader_close(ring);
             continue;
         }
@@ -190,7 +191,7 @@ static void inject_read_ranks(struct inject *inject)
         rank->pid = 0;
         if (!rank->ring || ring_reader_info(rank->ring, &info, NULL) < 0 || info.closed)
             continue;
-        rank->cpu_ns = thread_cpu_ns(info.pid);
+        rank->cpu_ns = inject_thread_cpu_ns(info.pid);
         if (rank->cpu_ns < 0)
             continue;
         rank->pid = info.pid;
@@ -231,7 +232,7 @@ static double mark_step_ns(const struct inject_mark *from, const struct inject_m
 static void inject_skip(struct inject_fault *fault, const struct err *err)
 {
     fault->report.state = INJECT_SKIPPED;
-    snprintf(fault->report.how, sizeof(fault->report.how), "%s", err->text);
+    snprintf(fault->report.method, sizeof(fault->report.method), "%s", err->text);
 }
 
 static uint64_t inject_step(const struct inject *inject)

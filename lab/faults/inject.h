@@ -46,14 +46,14 @@ struct inject_report {
     uint64_t step;   /* at which it was made */
     int64_t time_ns; /* monotonic, when it first hurt; 0: not yet */
     int64_t until_ns;
-    char how[160]; /* "quota 1.5 ms in 20 ms for 4 host threads", or why it was skipped */
+    char method[160]; /* "quota 1.5 ms in 20 ms for 4 host threads", or why it was skipped */
 };
 
 struct inject;
 
 /* `plan` must outlive it; faults that the trainer makes are left to the trainer. */
-int inject_create(const struct plan *plan, const struct inject_config *config, struct inject **ret,
-                  struct err *err);
+int inject_create(const struct fault_plan *plan, const struct inject_config *config,
+                  struct inject **ret, struct err *err);
 void inject_destroy(struct inject *inject);              /* takes back what is active */
 void inject_tick(struct inject *inject, int64_t now_ns); /* ten times a second, or more often */
 /* What became of fault number `fault` of the plan.  -ENOENT: it is the trainer's. */

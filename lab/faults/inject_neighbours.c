@@ -28,7 +28,7 @@ struct neighbours {
 };
 
 /* Busy for `share` of the time. */
-static pid_t hog_start(const cpu_set_t *cpu, double share)
+static pid_t inject_hog_start(const cpu_set_t *cpu, double share)
 {
     pid_t parent = getpid(), pid = fork();
 
@@ -50,7 +50,7 @@ static pid_t hog_start(const cpu_set_t *cpu, double share)
     }
 }
 
-static void hog_stop(pid_t pid)
+static void inject_hog_stop(pid_t pid)
 {
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -62,9 +62,9 @@ static void neighbours_undo(void *state, const struct inject_target *target)
     struct neighbours *neighbours = state;
 
     while (neighbours->hogs > 0)
-        hog_stop(neighbours->hog[--neighbours->hogs]);
+        inject_hog_stop(neighbours->hog[--neighbours->hogs]);
     if (neighbours->part > 0)
-        hog_stop(neighbours->part);
+        inject_hog_stop(neighbours->part);
     for (uint32_t i = 0; i < target->count; i++) /* those that are gone need no way back */
         (void)sched_setaffinity(target->tid[i], sizeof(neighbours->before), &neighbours->before);
     for (uint32_t i = 0; i < target->foreign_load; i++)
@@ -90,25 +90,26 @@ static int neighbours_cpu(struct neighbours *neighbours, struct err *err)
 static int neighbours_tune(void *state, const struct inject_target *target, struct err *err)
 {
     struct neighbours *neighbours = state;
-    uint32_t whole = (uint32_t)MIN(target->hogs, (double)INJECT_HOGS);
-    double part = MIN(target->hogs, (double)INJECT_HOGS) - whole;
+    uint32_t full = (uint32_t)MIN(target->hogs, (double)INJECT_HOGS);
+    double part = MIN(target->hogs, (double)INJECT_HOGS) - full;
 
-    while (neighbours->hogs > whole)
-        hog_stop(neighbours->hog[--neighbours->hogs]);
-    while (neighbours->hogs < whole) {
-        pid_t pid = hog_start(&neighbours->one, 1);
+    while (neighbours->hogs > full)
+        inject_hog_stop(neighbours->hog[--neighbours->hogs]);
+    while (neighbours->hogs < full) {
+        pid_t pid = inject_hog_start(&neighbours->one, 1);
 
         if (pid < 0)
             return err_set(err, -errno, "cannot start a busy process: %m");
         neighbours->hog[neighbours->hogs++] = pid;
     }
     if (neighbours->part > 0)
-        hog_stop(neighbours->part);
-    neighbours->part = part > 0 ? hog_start(&neighbours->one, part) : 0;
+        inject_hog_stop(neighbours->part);
+    neighbours->part = part > 0 ? inject_hog_start(&neighbours->one, part) : 0;
     if (neighbours->part < 0)
         return err_set(err, -errno, "cannot start a busy process: %m");
-    snprintf(target->how, target->how_room, "%.3g busy processes and %u host threads share CPU %d",
-             whole + part, target->count, neighbours->cpu);
+    snprintf(target->method, target->method_room,
+             "%.3g busy processes and %u host threads share CPU %d", full + part, target->count,
+             neighbours->cpu);
     return 0;
 }
 

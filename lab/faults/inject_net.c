@@ -13,7 +13,7 @@
 #include "lab/faults/inject_private.h"
 #include "lab/faults/net.h"
 
-struct cut_link {
+struct fault_link_down {
     const struct net *net;
     uint32_t node;
 };
@@ -45,8 +45,8 @@ static int link_slow(const struct inject_target *target, struct err *err)
 
     if (step <= 0)
         return err_set(err, -ENODATA, "no data passes the link of node %u", fault->node);
-    snprintf(target->how, target->how_room, "the link of node %u is limited to %.0f KB/s (tbf)",
-             fault->node, rate / 1e3);
+    snprintf(target->method, target->method_room,
+             "the link of node %u is limited to %.0f KB/s (tbf)", fault->node, rate / 1e3);
     return net_limit(target->config->net, fault->node, rate, err);
 }
 
@@ -54,7 +54,7 @@ static int link_make(const struct inject_target *target, void **state, struct er
 {
     const struct fault *fault = target->fault;
     const struct net *net = target->config->net;
-    struct cut_link *link;
+    struct fault_link_down *link;
     int result;
 
     if (!net)
@@ -64,10 +64,10 @@ static int link_make(const struct inject_target *target, void **state, struct er
     link = malloc(sizeof(*link));
     if (!link)
         return err_nomem(err);
-    *link = (struct cut_link){ net, fault->node };
+    *link = (struct fault_link_down){ net, fault->node };
     if (fault->kind->id == FAULT_LINK_DOWN) {
-        snprintf(target->how, target->how_room, "the link of node %u is down", fault->node);
-        result = net_cut(net, fault->node, err);
+        snprintf(target->method, target->method_room, "the link of node %u is down", fault->node);
+        result = net_link_down(net, fault->node, err);
     } else {
         result = link_slow(target, err);
     }
@@ -81,7 +81,7 @@ static int link_make(const struct inject_target *target, void **state, struct er
 
 static void link_undo(void *state, const struct inject_target *target)
 {
-    struct cut_link *link = state;
+    struct fault_link_down *link = state;
 
     (void)target;
     net_heal(link->net, link->node);

@@ -27,8 +27,8 @@ struct inject_target { /* the host threads of one node's ranks */
     double share; /* of one CPU that they shall get in all */
     double
         hogs; /* how many busy processes shall share their CPU; a half: one that is so half of the time */
-    char *how; /* what was done, in words */
-    size_t how_room;
+    char *method; /* what was done, in words */
+    size_t method_room;
 };
 
 /* Each makes its fault on these threads, makes it harder or milder as share and hogs now say, or

@@ -27,7 +27,7 @@ struct quota {
     int version;
 };
 
-static int file_put(const char *dir, const char *name, const char *text, struct err *err)
+static int inject_file_put(const char *dir, const char *name, const char *text, struct err *err)
 {
     char path[QUOTA_PATH + 64];
 
@@ -39,12 +39,13 @@ static int file_put(const char *dir, const char *name, const char *text, struct 
     return 0;
 }
 
-static int file_put_number(const char *dir, const char *name, long long number, struct err *err)
+static int inject_file_put_number(const char *dir, const char *name, long long number,
+                                  struct err *err)
 {
     char text[24];
 
     snprintf(text, sizeof(text), "%lld", number);
-    return file_put(dir, name, text, err);
+    return inject_file_put(dir, name, text, err);
 }
 
 /* Is `word` one of the comma-separated words of `list`? */
@@ -117,15 +118,16 @@ static int quota_tune(void *state, const struct inject_target *target, struct er
     char text[64];
     int result;
 
-    snprintf(target->how, target->how_room, "%.1f ms of CPU time per %.0f ms for %u host threads",
-             quota_us / 1e3, period_us / 1e3, target->count);
+    snprintf(target->method, target->method_room,
+             "%.1f ms of CPU time per %.0f ms for %u host threads", quota_us / 1e3, period_us / 1e3,
+             target->count);
     if (quota->version == 2) {
         snprintf(text, sizeof(text), "%.0f %.0f", quota_us, period_us);
-        return file_put(quota->path, "cpu.max", text, err);
+        return inject_file_put(quota->path, "cpu.max", text, err);
     }
-    result = file_put_number(quota->path, "cpu.cfs_period_us", (long long)period_us, err);
+    result = inject_file_put_number(quota->path, "cpu.cfs_period_us", (long long)period_us, err);
     if (result == 0)
-        result = file_put_number(quota->path, "cpu.cfs_quota_us", (long long)quota_us, err);
+        result = inject_file_put_number(quota->path, "cpu.cfs_quota_us", (long long)quota_us, err);
     return result;
 }
 
@@ -136,14 +138,14 @@ static int quota_fill(struct quota *quota, const struct inject_target *target, s
     if (mkdir(quota->path, 0755) < 0)
         return err_set(err, -errno, "%s: %m", quota->path);
     if (quota->version == 2) {
-        result = file_put(quota->path, "cgroup.type", "threaded", err);
+        result = inject_file_put(quota->path, "cgroup.type", "threaded", err);
         if (result == 0)
-            result = file_put(quota->home, "cgroup.subtree_control", "+cpu", err);
+            result = inject_file_put(quota->home, "cgroup.subtree_control", "+cpu", err);
     }
     if (result == 0)
         result = quota_tune(quota, target, err);
     for (uint32_t i = 0; i < target->count && result == 0; i++)
-        result = file_put_number(quota->path, quota->threads, target->tid[i], err);
+        result = inject_file_put_number(quota->path, quota->threads, target->tid[i], err);
     return result;
 }
 
@@ -152,7 +154,7 @@ static void quota_undo(void *state, const struct inject_target *target)
     struct quota *quota = state;
 
     for (uint32_t i = 0; i < target->count; i++) /* those that are gone need no way back */
-        (void)file_put_number(quota->home, quota->threads, target->tid[i], NULL);
+        (void)inject_file_put_number(quota->home, quota->threads, target->tid[i], NULL);
     (void)rmdir(quota->path);
     free(quota);
 }

@@ -34,11 +34,11 @@ static int storage_make(const struct inject_target *target, void **state, struct
     atomic_store(&order->part, data ? SLOWFS_IN_DATA : SLOWFS_IN_CHECKPOINTS);
     atomic_store(&order->delay_ns, delay);
     if (delay == SLOWFS_FOREVER)
-        snprintf(target->how, target->how_room,
+        snprintf(target->method, target->method_room,
                  "the file system no longer responds to %s of rank %u", data ? "reads" : "writes",
                  fault->rank);
     else
-        snprintf(target->how, target->how_room, "each %s takes %.0f ms longer",
+        snprintf(target->method, target->method_room, "each %s takes %.0f ms longer",
                  data ? "read" : "write and fsync", (double)delay / 1e6);
     *state = order;
     return 0;

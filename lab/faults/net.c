@@ -39,7 +39,7 @@ static void net_child_run(int space, int text_fd, int err_fd, const char *progra
 
 static int net_program_run(int space, const char *program, const char *text, struct err *err)
 {
-    char said[160] = "";
+    char message[160] = "";
     int in[2], out[2], status = 0;
     ssize_t size;
     pid_t pid;
@@ -59,16 +59,16 @@ static int net_program_run(int space, const char *program, const char *text, str
     if (pid > 0 && write(in[1], text, strlen(text)) < 0) /* fits a pipe */
         status = -1;
     close(in[1]);
-    size = pid > 0 ? read(out[0], said, sizeof(said) - 1) : 0;
-    said[MAX(size, 0)] = '\0';
-    said[strcspn(said, "\n")] = '\0';
+    size = pid > 0 ? read(out[0], message, sizeof(message) - 1) : 0;
+    message[MAX(size, 0)] = '\0';
+    message[strcspn(message, "\n")] = '\0';
     close(out[0]);
     if (pid < 0)
         return err_set(err, -EAGAIN, "fork failed");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (status != 0)
-        return err_set(err, -ENODEV, "cannot create a network: %s", said[0] ? said : program);
+        return err_set(err, -ENODEV, "cannot create a network: %s", message[0] ? message : program);
     return 0;
 }
 
@@ -86,7 +86,7 @@ __attribute__((format(printf, 4, 5))) static int run_text(int space, const char 
 
 /* ---- making it ---- */
 
-static int space_make(int *ret, struct err *err)
+static int net_space_make(int *ret, struct err *err)
 {
     CLEAN(fd_clean) int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     int fd;
@@ -119,7 +119,7 @@ static int net_forward(int space, struct err *err)
     return 0;
 }
 
-static int link_make(const struct net *net, uint32_t node, struct err *err)
+static int net_link_make(const struct net *net, uint32_t node, struct err *err)
 {
     unsigned octet = OCTET + node;
     int result =
@@ -137,10 +137,10 @@ static int link_make(const struct net *net, uint32_t node, struct err *err)
     return result;
 }
 
-static int node_make(struct net *net, const char *dir, uint32_t node, struct err *err)
+static int net_node_make(struct net *net, const char *dir, uint32_t node, struct err *err)
 {
     char path[4096], target[64];
-    int result = space_make(&net->node[node], err);
+    int result = net_space_make(&net->node[node], err);
 
     if (result < 0)
         return result;
@@ -149,7 +149,7 @@ static int node_make(struct net *net, const char *dir, uint32_t node, struct err
     snprintf(target, sizeof(target), "/proc/%d/fd/%d", (int)getpid(), net->node[node]);
     if (symlink(target, path) < 0)
         return err_set(err, -errno, "%s: %m", path);
-    return link_make(net, node, err);
+    return net_link_make(net, node, err);
 }
 
 int net_begin(uint32_t nodes, const char *dir, struct net *ret, struct err *err)
@@ -161,11 +161,11 @@ int net_begin(uint32_t nodes, const char *dir, struct net *ret, struct err *err)
         return err_set(err, -EINVAL, "network namespaces: expected at most %d nodes", NET_NODES);
     if (mkdir(dir, 0700) < 0)
         return err_set(err, -errno, "%s: %m", dir);
-    result = space_make(&net.router, err);
+    result = net_space_make(&net.router, err);
     if (result == 0)
         result = net_forward(net.router, err);
     for (uint32_t node = 0; node < nodes && result == 0; node++)
-        result = node_make(&net, dir, node, err);
+        result = net_node_make(&net, dir, node, err);
     if (result < 0) {
         if (net.nodes == 0)
             fd_clean(&net.router);
@@ -213,7 +213,7 @@ int net_limit(const struct net *net, uint32_t node, double bytes_per_s, struct e
     return result;
 }
 
-int net_cut(const struct net *net, uint32_t node, struct err *err)
+int net_link_down(const struct net *net, uint32_t node, struct err *err)
 {
     return run_text(net->router, "ip", err, "link set p%u down\n", node);
 }

@@ -2,7 +2,7 @@
  *
  * Every node is a network namespace with one device, and all hang on a router in another one: what two nodes
  * say to each other goes over both their links.  The namespaces have no names: they are there as long as
- * somebody is in them or has them open, so nothing is left however the demo ends.
+ * a process is in them or has them open, so nothing is left however the demo ends.
  *
  * Made with `ip` and `tc` (iproute2).  Needs root.
  *
@@ -29,7 +29,7 @@ void net_end(struct net *net);
 int net_enter(const char *dir, uint32_t node, struct err *err); /* the calling thread */
 
 int net_limit(const struct net *net, uint32_t node, double bytes_per_s, struct err *err);
-int net_cut(const struct net *net, uint32_t node, struct err *err);
+int net_link_down(const struct net *net, uint32_t node, struct err *err);
 void net_heal(const struct net *net, uint32_t node); /* of both */
 
 #endif

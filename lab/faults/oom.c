@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clean.h"
@@ -18,6 +19,8 @@
 #define LIMIT "33554432"  /* bytes */
 #define MOST (256u << 20) /* taken at most: were there no limit, the machine must not suffer */
 #define CHUNK (1u << 20)
+#define CHUNK_NS                                                                                   \
+    64000000 /* a leak of 16 MiB/s: an agent, which looks once a second, sees it in its group */
 #define PREFIX "lockstep-oom-"
 
 static const struct mount { /* v1, then the two places of v2 */
@@ -28,7 +31,7 @@ static const struct mount { /* v1, then the two places of v2 */
     { "/sys/fs/cgroup/unified", "memory.max", "memory.swap.max" },
 };
 
-static bool write_file(const char *directory, const char *name, const char *text)
+static bool oom_write_file(const char *directory, const char *name, const char *text)
 {
     char path[320];
     CLEAN(fd_clean) int fd = -1;
@@ -38,7 +41,7 @@ static bool write_file(const char *directory, const char *name, const char *text
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
-static bool group_enter(const struct mount *mount)
+static bool oom_group_enter(const struct mount *mount)
 {
     const char *run = getenv("LOCKSTEP_RUN");
     char directory[256], pid[16];
@@ -48,8 +51,10 @@ static bool group_enter(const struct mount *mount)
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     if (mkdir(directory, 0700) < 0)
         return false;
-    if (write_file(directory, mount->limit, LIMIT) && write_file(directory, "cgroup.procs", pid)) {
-        write_file(directory, mount->swap, strcmp(mount->limit, "memory.max") == 0 ? "0" : LIMIT);
+    if (oom_write_file(directory, mount->limit, LIMIT) &&
+        oom_write_file(directory, "cgroup.procs", pid)) {
+        oom_write_file(directory, mount->swap,
+                       strcmp(mount->limit, "memory.max") == 0 ? "0" : LIMIT);
         return true;
     }
     rmdir(directory);
@@ -61,12 +66,11 @@ void oom_provoke(void)
     bool inside = false;
 
     for (size_t i = 0; i < COUNT(mounts) && !inside; i++)
-        inside = group_enter(&mounts[i]);
-    if (inside)
-        sleep(2); /* long enough there for a watcher to know where we are */
+        inside = oom_group_enter(&mounts[i]);
     for (size_t taken = 0; inside && taken < MOST; taken += CHUNK) {
         char *chunk = malloc(CHUNK); /* never given back: that is the point */
 
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ .tv_nsec = CHUNK_NS }, NULL);
         if (chunk)
             memset(chunk, 0x5a, CHUNK);
     }

@@ -18,7 +18,7 @@
 #define PLAN_BYTES (PLAN_PATH + PLAN_FAULTS * (FAULT_TEXT + 8) + 64)
 #define TRUTH_LINE 160
 
-int plan_write(const char *path, const struct plan *plan, struct err *err)
+int plan_write(const char *path, const struct fault_plan *plan, struct err *err)
 {
     CLEAN(file_clean) FILE *file = fopen(path, "we");
     FILE *closing;
@@ -42,7 +42,7 @@ int plan_write(const char *path, const struct plan *plan, struct err *err)
     return 0;
 }
 
-static int plan_line(struct plan *plan, const char *line, struct err *err)
+static int plan_line(struct fault_plan *plan, const char *line, struct err *err)
 {
     if (strncmp(line, "truth ", 6) == 0) {
         if (strlen(line + 6) >= sizeof(plan->truth))
@@ -66,10 +66,10 @@ static int plan_line(struct plan *plan, const char *line, struct err *err)
     return fault_parse(line + 6, &plan->fault[plan->count], err) < 0 ? -EINVAL : (plan->count++, 0);
 }
 
-int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err)
+int plan_parse(const char *text, size_t size, struct fault_plan *ret, struct err *err)
 {
     CLEAN(free_clean) char *copy = strndup(text, size);
-    CLEAN(free_clean) struct plan *plan = calloc(1, sizeof(*plan));
+    CLEAN(free_clean) struct fault_plan *plan = calloc(1, sizeof(*plan));
     char *rest = copy, *line;
     unsigned number = 0;
 
@@ -89,7 +89,7 @@ int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err)
     return 0;
 }
 
-int plan_read(const char *path, struct plan *ret, struct err *err)
+int plan_read(const char *path, struct fault_plan *ret, struct err *err)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
     CLEAN(free_clean) char *text = malloc(PLAN_BYTES);
@@ -121,7 +121,7 @@ struct truth {
     bool dirty[PLAN_FAULTS];
 };
 
-int truth_open(const struct plan *plan, uint32_t rank, uint32_t attempt, struct truth **ret,
+int truth_open(const struct fault_plan *plan, uint32_t rank, uint32_t attempt, struct truth **ret,
                struct err *err)
 {
     CLEAN(free_clean) struct truth *truth = calloc(1, sizeof(*truth));

@@ -24,16 +24,17 @@
 #define PLAN_FAULTS 32
 #define PLAN_PATH 1024
 
-struct plan {
+struct fault_plan {
     char truth[PLAN_PATH]; /* "": nobody wants to know */
     struct fault fault[PLAN_FAULTS];
     uint32_t count;
     uint32_t nodes; /* of the pretended cluster; 0: not said, one */
 };
 
-int plan_write(const char *path, const struct plan *plan, struct err *err);
-int plan_read(const char *path, struct plan *ret, struct err *err);
-int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err); /* -EINVAL */
+int plan_write(const char *path, const struct fault_plan *plan, struct err *err);
+int plan_read(const char *path, struct fault_plan *ret, struct err *err);
+int plan_parse(const char *text, size_t size, struct fault_plan *ret,
+               struct err *err); /* -EINVAL */
 
 struct plan_deed {  /* what one fault did in one rank and attempt */
     uint32_t fault; /* its place in the plan */
@@ -47,7 +48,7 @@ struct plan_deed {  /* what one fault did in one rank and attempt */
 struct truth;
 
 /* The writing end.  An empty plan, or one that names no truth file, gives a truth that writes nothing. */
-int truth_open(const struct plan *plan, uint32_t rank, uint32_t attempt, struct truth **ret,
+int truth_open(const struct fault_plan *plan, uint32_t rank, uint32_t attempt, struct truth **ret,
                struct err *err);
 void truth_close(struct truth *truth);
 /* The fault acted in this step and made it longer by so much (may be called again in a step). */

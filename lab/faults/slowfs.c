@@ -36,13 +36,13 @@ struct late { /* a request that is carried out later, or never */
 
 /* ---- which requests are late ---- */
 
-static bool moves_data(uint32_t opcode)
+static bool slowfs_moves_data(uint32_t opcode)
 {
     return opcode == FUSE_READ || opcode == FUSE_WRITE || opcode == FUSE_FSYNC ||
            opcode == FUSE_FSYNCDIR;
 }
 
-static bool is_hit(const struct slowfs_order *order, const char *path)
+static bool slowfs_is_hit(const struct slowfs_order *order, const char *path)
 {
     uint32_t rank = atomic_load(&order->rank), part = atomic_load(&order->part), of;
     const char *name = strchr(path, '/');
@@ -54,7 +54,7 @@ static bool is_hit(const struct slowfs_order *order, const char *path)
 }
 
 /* A process that is stuck, not all that come after it: the next attempt shall get through. */
-static bool is_the_one(struct slowfs_order *order, uint32_t caller)
+static bool slowfs_is_the_one(struct slowfs_order *order, uint32_t caller)
 {
     uint32_t nobody = 0;
 
@@ -62,21 +62,21 @@ static bool is_the_one(struct slowfs_order *order, uint32_t caller)
 }
 
 /* How much later than asked for; 0: at once. */
-static int64_t delay_of(struct slowfs_order *orders, const struct slowfs_server *server,
-                        const struct fuse_in_header *head)
+static int64_t slowfs_delay_of(struct slowfs_order *orders, const struct slowfs_server *server,
+                               const struct fuse_in_header *head)
 {
     const char *path = slowfs_path(server, head->nodeid);
     int64_t delay = 0;
 
-    if (!path || !moves_data(head->opcode))
+    if (!path || !slowfs_moves_data(head->opcode))
         return 0;
     for (uint32_t i = 0; i < SLOWFS_ORDERS; i++) {
         struct slowfs_order *order = &orders[i];
         int64_t own = atomic_load(&order->delay_ns), never = 0;
 
-        if (own == 0 || !is_hit(order, path))
+        if (own == 0 || !slowfs_is_hit(order, path))
             continue;
-        if (own == SLOWFS_FOREVER && !is_the_one(order, head->pid))
+        if (own == SLOWFS_FOREVER && !slowfs_is_the_one(order, head->pid))
             continue;
         atomic_fetch_add(&order->hits, 1);
         atomic_compare_exchange_strong(&order->first_hit_ns, &never, time_mono_ns());
@@ -90,7 +90,7 @@ static int64_t delay_of(struct slowfs_order *orders, const struct slowfs_server 
 /* Who is to die may go: a real file server's clients stay in the kernel even then, and a demo that cannot end
  * its ranks has nothing more to show.  A tracer's interruption is none: the call must not fail of that.
  */
-static bool is_dying(pid_t pid)
+static bool slowfs_is_dying(pid_t pid)
 {
     char path[64], line[256];
     unsigned long long fatal = 1ull << (SIGKILL - 1) | 1ull << (SIGTERM - 1), pending = 0, part;
@@ -107,12 +107,12 @@ static bool is_dying(pid_t pid)
     return (pending & fatal) != 0;
 }
 
-static void let_go(const struct slowfs_server *server, struct late **list)
+static void slowfs_let_go(const struct slowfs_server *server, struct late **list)
 {
     for (struct late **at = list; *at;) {
         struct late *late = *at;
 
-        if (!is_dying((pid_t)late->head.pid)) {
+        if (!slowfs_is_dying((pid_t)late->head.pid)) {
             at = &late->next;
             continue;
         }
@@ -153,7 +153,7 @@ static void late_serve(struct slowfs_server *server, struct late **list, int64_t
     }
 }
 
-static int wait_ms(const struct late *list, int64_t now_ns)
+static int slowfs_wait_ms(const struct late *list, int64_t now_ns)
 {
     int64_t look_ns = now_ns + (list ? 1 : 10) * LOOK_NS;
 
@@ -176,7 +176,7 @@ static bool slowfs_take_order(struct slowfs_server *server, struct slowfs_order 
     buffer[size] = '\0';
     request.body = buffer + sizeof(request.head);
     request.size = (size_t)size - sizeof(request.head);
-    delay = delay_of(orders, server, &request.head);
+    delay = slowfs_delay_of(orders, server, &request.head);
     if (delay > 0)
         late_put(list, &request, delay == SLOWFS_FOREVER ? SLOWFS_FOREVER : time_mono_ns() + delay);
     else
@@ -184,7 +184,7 @@ static bool slowfs_take_order(struct slowfs_server *server, struct slowfs_order 
     return true;
 }
 
-static void serve_forever(struct slowfs_server *server, struct slowfs_order *orders)
+static void slowfs_serve_forever(struct slowfs_server *server, struct slowfs_order *orders)
 {
     CLEAN(free_clean) char *buffer = malloc(SLOWFS_BUFFER + 1);
     struct late *list = NULL;
@@ -194,12 +194,12 @@ static void serve_forever(struct slowfs_server *server, struct slowfs_order *ord
         struct pollfd poll_fd = { .fd = server->fuse_fd, .events = POLLIN };
         int64_t now;
 
-        poll(&poll_fd, 1, wait_ms(list, time_mono_ns()));
+        poll(&poll_fd, 1, slowfs_wait_ms(list, time_mono_ns()));
         now = time_mono_ns();
         late_serve(server, &list, now);
         if (now - looked_ns >= LOOK_NS) {
             looked_ns = now;
-            let_go(server, &list);
+            slowfs_let_go(server, &list);
         }
         if (poll_fd.revents & (POLLIN | POLLERR | POLLHUP) &&
             !slowfs_take_order(server, orders, buffer, &list))
@@ -209,7 +209,7 @@ static void serve_forever(struct slowfs_server *server, struct slowfs_order *ord
 
 /* ---- begin and end ---- */
 
-static int directory_make(const char *path, const char *name, struct err *err)
+static int slowfs_directory_make(const char *path, const char *name, struct err *err)
 {
     char full[4096];
 
@@ -219,7 +219,7 @@ static int directory_make(const char *path, const char *name, struct err *err)
     return 0;
 }
 
-static int mount_own(const char *at, int fuse_fd, struct err *err)
+static int slowfs_mount_own(const char *at, int fuse_fd, struct err *err)
 {
     char options[96];
 
@@ -234,7 +234,7 @@ static int mount_own(const char *at, int fuse_fd, struct err *err)
     return 0;
 }
 
-static int server_start(struct slowfs_server *server, struct slowfs *fs, struct err *err)
+static int slowfs_server_start(struct slowfs_server *server, struct slowfs *fs, struct err *err)
 {
     pid_t parent = getpid();
 
@@ -248,7 +248,7 @@ static int server_start(struct slowfs_server *server, struct slowfs *fs, struct 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "slowfs");
     if (getppid() == parent)
-        serve_forever(server, fs->order);
+        slowfs_serve_forever(server, fs->order);
     _exit(0);
 }
 
@@ -258,17 +258,17 @@ int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct
     CLEAN(fd_clean) int fuse_fd = -1, backing_fd = -1;
     struct slowfs fs = { .order = mmap(NULL, SLOWFS_ORDERS * sizeof(*fs.order),
                                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) };
-    int result = directory_make(backing, NULL, err);
+    int result = slowfs_directory_make(backing, NULL, err);
 
     if (fs.order == MAP_FAILED)
         return err_nomem(err);
     snprintf(fs.mounted, sizeof(fs.mounted), "%s", at);
     if (result == 0)
-        result = directory_make(backing, SLOWFS_CHECKPOINTS, err);
+        result = slowfs_directory_make(backing, SLOWFS_CHECKPOINTS, err);
     if (result == 0)
-        result = directory_make(backing, SLOWFS_DATA, err);
+        result = slowfs_directory_make(backing, SLOWFS_DATA, err);
     if (result == 0)
-        result = directory_make(at, NULL, err);
+        result = slowfs_directory_make(at, NULL, err);
     if (result == 0) {
         backing_fd = open(backing, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         fuse_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -276,11 +276,11 @@ int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct
             result = err_set(err, -errno, "%s: %m", backing_fd < 0 ? backing : "/dev/fuse");
     }
     if (result == 0)
-        result = mount_own(at, fuse_fd, err);
+        result = slowfs_mount_own(at, fuse_fd, err);
     server.fuse_fd = fuse_fd;
     server.backing_fd = backing_fd;
     if (result == 0)
-        result = server_start(&server, &fs, err);
+        result = slowfs_server_start(&server, &fs, err);
     if (result < 0) {
         munmap(fs.order, SLOWFS_ORDERS * sizeof(*fs.order));
         return result;

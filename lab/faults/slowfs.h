@@ -1,4 +1,4 @@
-/* slowfs.h - a real file system that hands everything on to a directory, and can be told to be slow or stuck.
+/* slowfs.h - a real file system that passes everything on to a directory, and can be made slow or stuck.
  *
  * It speaks the kernel's FUSE protocol itself: no library is needed, and a request that shall take long is
  * simply answered late, while those of others go on.  Who waits for it waits as people's jobs wait for their

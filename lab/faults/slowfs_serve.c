@@ -41,7 +41,7 @@ const char *slowfs_path(const struct slowfs_server *server, uint64_t node)
 }
 
 /* The number of a path; 0: no memory. */
-static uint64_t node_of(struct slowfs_server *server, const char *path)
+static uint64_t slowfs_node_of(struct slowfs_server *server, const char *path)
 {
     struct slowfs_node *spare = NULL;
 
@@ -61,7 +61,7 @@ static uint64_t node_of(struct slowfs_server *server, const char *path)
     return (uint64_t)(spare - server->node) + 2;
 }
 
-static void node_forget(struct slowfs_server *server, uint64_t node, uint64_t count)
+static void slowfs_node_forget(struct slowfs_server *server, uint64_t node, uint64_t count)
 {
     struct slowfs_node *at;
 
@@ -74,7 +74,7 @@ static void node_forget(struct slowfs_server *server, uint64_t node, uint64_t co
 }
 
 /* A file was moved or removed: the node of its old name is that file no more, or has a new name. */
-static void node_rename(struct slowfs_server *server, const char *from, const char *to)
+static void slowfs_node_rename(struct slowfs_server *server, const char *from, const char *to)
 {
     for (size_t i = 0; i < server->nodes; i++) {
         if (to && strcmp(server->node[i].path, to) == 0)
@@ -87,8 +87,8 @@ static void node_rename(struct slowfs_server *server, const char *from, const ch
 }
 
 /* -errno, or 0 with the path of `name` in the directory `parent`. */
-static int child_path(const struct slowfs_server *server, uint64_t parent, const char *name,
-                      char out[static SLOWFS_PATH])
+static int slowfs_child_path(const struct slowfs_server *server, uint64_t parent, const char *name,
+                             char out[static SLOWFS_PATH])
 {
     const char *above = slowfs_path(server, parent);
     int size;
@@ -104,7 +104,7 @@ static int child_path(const struct slowfs_server *server, uint64_t parent, const
 
 /* ---- what files are ---- */
 
-static void attr_of(const struct stat *st, uint64_t node, struct fuse_attr *ret)
+static void slowfs_attr_of(const struct stat *st, uint64_t node, struct fuse_attr *ret)
 {
     *ret = (struct fuse_attr){ .ino = node,
                                .size = (uint64_t)st->st_size,
@@ -122,19 +122,20 @@ static void attr_of(const struct stat *st, uint64_t node, struct fuse_attr *ret)
                                .blksize = 4096 };
 }
 
-static int entry_of(struct slowfs_server *server, const char *path, struct fuse_entry_out *ret)
+static int slowfs_entry_of(struct slowfs_server *server, const char *path,
+                           struct fuse_entry_out *ret)
 {
     struct stat st;
     uint64_t node;
 
     if (fstatat(server->backing_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    node = node_of(server, path);
+    node = slowfs_node_of(server, path);
     if (!node)
         return -ENOMEM;
     server->node[node - 2].looked_up++;
     *ret = (struct fuse_entry_out){ .nodeid = node }; /* nothing stays valid: always asked again */
-    attr_of(&st, node, &ret->attr);
+    slowfs_attr_of(&st, node, &ret->attr);
     return 0;
 }
 
@@ -149,7 +150,7 @@ static int serve_attr(const struct slowfs_server *server, uint64_t node, int fd,
     if (fd >= 0 ? fstat(fd, &st) : fstatat(server->backing_fd, path, &st, AT_SYMLINK_NOFOLLOW))
         return -errno;
     *ret = (struct fuse_attr_out){ 0 };
-    attr_of(&st, node, &ret->attr);
+    slowfs_attr_of(&st, node, &ret->attr);
     return 0;
 }
 
@@ -219,26 +220,26 @@ static int serve_rename(struct slowfs_server *server, uint64_t from_dir, uint64_
 {
     char from[SLOWFS_PATH], to[SLOWFS_PATH];
     size_t first = strnlen(names, size);
-    int result = first + 1 < size ? child_path(server, from_dir, names, from) : -EINVAL;
+    int result = first + 1 < size ? slowfs_child_path(server, from_dir, names, from) : -EINVAL;
 
     if (result == 0)
-        result = child_path(server, to_dir, names + first + 1, to);
+        result = slowfs_child_path(server, to_dir, names + first + 1, to);
     if (result == 0 && renameat(server->backing_fd, from, server->backing_fd, to) < 0)
         result = -errno;
     if (result == 0)
-        node_rename(server, from, to);
+        slowfs_node_rename(server, from, to);
     return result;
 }
 
 static int serve_remove(struct slowfs_server *server, uint64_t parent, const char *name, int flag)
 {
     char path[SLOWFS_PATH];
-    int result = child_path(server, parent, name, path);
+    int result = slowfs_child_path(server, parent, name, path);
 
     if (result == 0 && unlinkat(server->backing_fd, path, flag) < 0)
         result = -errno;
     if (result == 0)
-        node_rename(server, path, NULL);
+        slowfs_node_rename(server, path, NULL);
     return result;
 }
 
@@ -246,11 +247,11 @@ static int serve_mkdir(struct slowfs_server *server, uint64_t parent, const char
                        uint32_t mode, struct fuse_entry_out *ret)
 {
     char path[SLOWFS_PATH];
-    int result = child_path(server, parent, name, path);
+    int result = slowfs_child_path(server, parent, name, path);
 
     if (result == 0 && mkdirat(server->backing_fd, path, mode & 07777) < 0)
         result = -errno;
-    return result == 0 ? entry_of(server, path, ret) : result;
+    return result == 0 ? slowfs_entry_of(server, path, ret) : result;
 }
 
 /* ---- files ---- */
@@ -342,7 +343,7 @@ static int serve_create(struct slowfs_server *server, uint64_t parent,
                         const struct fuse_create_in *in, const char *name, struct reply *reply)
 {
     char path[SLOWFS_PATH];
-    int result = child_path(server, parent, name, path);
+    int result = slowfs_child_path(server, parent, name, path);
 
     if (result == 0)
         result = serve_open(server, path, (int)in->flags | O_CREAT, in->mode & 07777,
@@ -350,7 +351,7 @@ static int serve_create(struct slowfs_server *server, uint64_t parent,
     if (result < 0)
         return result;
     reply->size = sizeof(reply->created);
-    result = entry_of(server, path, &reply->created.entry);
+    result = slowfs_entry_of(server, path, &reply->created.entry);
     if (result < 0)
         slowfs_handle_close(server, reply->created.open.fh);
     return result;
@@ -363,7 +364,7 @@ static void serve_batch_forget(struct slowfs_server *server, const struct slowfs
 
     for (uint32_t i = 0; i < in->count && sizeof(*in) + (i + 1) * sizeof(*one) <= request->size;
          i++)
-        node_forget(server, one[i].nodeid, one[i].nlookup);
+        slowfs_node_forget(server, one[i].nodeid, one[i].nlookup);
 }
 
 /* Requests about names and what files are. */
@@ -378,8 +379,8 @@ static int serve_names(struct slowfs_server *server, const struct slowfs_request
     switch (request->head.opcode) {
     case FUSE_LOOKUP:
         reply->size = sizeof(reply->entry);
-        result = child_path(server, node, body, path);
-        return result == 0 ? entry_of(server, path, &reply->entry) : result;
+        result = slowfs_child_path(server, node, body, path);
+        return result == 0 ? slowfs_entry_of(server, path, &reply->entry) : result;
     case FUSE_GETATTR: {
         const struct fuse_getattr_in *in = body;
 
@@ -508,8 +509,8 @@ void slowfs_serve(struct slowfs_server *server, const struct slowfs_request *req
     }
     switch (request->head.opcode) { /* those that nobody waits for */
     case FUSE_FORGET:
-        node_forget(server, request->head.nodeid,
-                    ((const struct fuse_forget_in *)(const void *)request->body)->nlookup);
+        slowfs_node_forget(server, request->head.nodeid,
+                           ((const struct fuse_forget_in *)(const void *)request->body)->nlookup);
         return;
     case FUSE_BATCH_FORGET:
         serve_batch_forget(server, request);

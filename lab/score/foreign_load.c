@@ -54,7 +54,7 @@ int foreign_load_parse_stolen(const char *text, uint64_t *ticks)
     return sscanf(text, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, ticks) == 1 ? 0 : -EPROTO;
 }
 
-static int others_text_read(const char *path, char *text, size_t room)
+static int foreign_load_others_text_read(const char *path, char *text, size_t room)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
@@ -83,7 +83,7 @@ static int sum_read(struct foreign_load *foreign_load, struct sum *ret)
 {
     struct sum sum = { .at_ns = time_mono_ns() };
     char text[1024];
-    int result = others_text_read("/proc/stat", text, sizeof(text));
+    int result = foreign_load_others_text_read("/proc/stat", text, sizeof(text));
 
     if (result == 0)
         result = foreign_load_parse_stolen(text, &sum.stolen);
@@ -95,7 +95,7 @@ static int sum_read(struct foreign_load *foreign_load, struct sum *ret)
 }
 
 /* Those whose parents do not wait for them take their time with them: then the sum falls. */
-static double cores_between(const struct sum *before, const struct sum *now)
+static double foreign_load_cores_between(const struct sum *before, const struct sum *now)
 {
     double second = (double)sysconf(_SC_CLK_TCK) * (double)(now->at_ns - before->at_ns) / NS_PER_S;
     uint64_t ticks = now->ticks > before->ticks ? now->ticks - before->ticks : 0;
@@ -113,7 +113,7 @@ void foreign_load_look(struct foreign_load *foreign_load)
         return;
     if (foreign_load->before.at_ns)
         foreign_load->second[foreign_load->seconds++ % SECONDS_KEPT] =
-            (struct second){ now.at_ns, cores_between(&foreign_load->before, &now) };
+            (struct second){ now.at_ns, foreign_load_cores_between(&foreign_load->before, &now) };
     foreign_load->before = now;
 }
 

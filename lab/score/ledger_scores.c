@@ -25,7 +25,7 @@
 
 /* ---- one ledger, and its twin ---- */
 
-static double bucket(struct json_object *ledger, const char *name)
+static double ledger_scores_bucket(struct json_object *ledger, const char *name)
 {
     struct json_object *buckets, *value;
 
@@ -35,7 +35,7 @@ static double bucket(struct json_object *ledger, const char *name)
     return 0;
 }
 
-static double whole(struct json_object *ledger)
+static double ledger_scores_total(struct json_object *ledger)
 {
     struct json_object *ranks, *wall;
 
@@ -53,8 +53,8 @@ void score_ledger_read(struct json_object *answer, const struct score_truth *tru
     json_object_object_get_ex(answer, "ledger", &ledger);
     *ret = (struct score_ledger){ .injected = truth->seconds };
     for (unsigned i = 0; i < LEDGER_BUCKETS; i++)
-        ret->bucket[i] = bucket(ledger, ledger_bucket_name(i));
-    ret->whole = whole(ledger) - ret->bucket[LEDGER_START_UP];
+        ret->bucket[i] = ledger_scores_bucket(ledger, ledger_bucket_name(i));
+    ret->total = ledger_scores_total(ledger) - ret->bucket[LEDGER_START_UP];
 }
 
 bool score_has_ledger(const struct score_case *at)
@@ -70,14 +70,14 @@ bool score_has_ledger(const struct score_case *at)
  */
 #define JITTER_MORE 1.5
 
-static double jitter_more(const struct score_ledger *run, const struct score_ledger *twin)
+static double ledger_jitter_more(const struct score_ledger *run, const struct score_ledger *twin)
 {
     double usual = twin->bucket[LEDGER_STRAGGLER_WAIT];
 
     return MIN(run->bucket[LEDGER_STRAGGLER_WAIT], JITTER_MORE * usual) - usual;
 }
 
-static double off_by(double found, double due)
+static double ledger_off_by(double found, double due)
 {
     return due > 0 ? found / due - 1 : 1; /* a fault that costs nothing is none */
 }
@@ -89,16 +89,16 @@ double score_ledger_compare(const struct score_case *at, const struct score_ledg
     uint32_t buckets = expect ? expect->buckets : 0;
     double error, worked = run->bucket[LEDGER_PRODUCTIVE] - twin->bucket[LEDGER_PRODUCTIVE];
 
-    *due = run->whole - twin->whole;
+    *due = run->total - twin->total;
     *found = 0;
     if (!(buckets & SCORE_IN(STRAGGLER_WAIT)))
-        *due -= jitter_more(run, twin);
+        *due -= ledger_jitter_more(run, twin);
     for (unsigned i = 0; i < LEDGER_BUCKETS; i++) {
         if (buckets & 1u << i)
             *found += run->bucket[i] - twin->bucket[i];
     }
-    error = off_by(*found, *due);
-    worked = off_by(worked, run->injected);
+    error = ledger_off_by(*found, *due);
+    worked = ledger_off_by(worked, run->injected);
     return buckets & SCORE_WORK && fabs(worked) > fabs(error) ? worked : error;
 }
 
@@ -112,7 +112,7 @@ struct twins { /* of one case */
 
 static void ledger_add(struct score_ledger *sum, const struct score_ledger *more, double weight)
 {
-    sum->whole += weight * more->whole;
+    sum->total += weight * more->total;
     for (size_t i = 0; i < LEDGER_BUCKETS; i++)
         sum->bucket[i] += weight * more->bucket[i];
 }
@@ -129,14 +129,15 @@ static struct twins twins_of(uint32_t number, const struct score_case *cases,
         if (cases[i].twin != number || !results[i].ran)
             continue;
         ledger_add(&twins.mean, &results[i].ledger, 1.0 / twins.count);
-        least = MIN(least, results[i].ledger.whole);
-        most = MAX(most, results[i].ledger.whole);
+        least = MIN(least, results[i].ledger.total);
+        most = MAX(most, results[i].ledger.total);
     }
     twins.apart = twins.count > 1 && least > 0 ? most / least - 1 : 0;
     return twins;
 }
 
-static struct score_book *family_book(struct ledger_scores *ledger_scores, const char *family)
+static struct score_book *ledger_family_book(struct ledger_scores *ledger_scores,
+                                             const char *family)
 {
     for (uint32_t i = 0; i < ledger_scores->families; i++) {
         if (strcmp(ledger_scores->family[i].name, family) == 0)
@@ -168,11 +169,11 @@ void ledger_scores_fill(const struct score_case *cases, const struct score_resul
         ledger_scores->good += fabs(error) <= GOOD;
         ledger_scores->blurred +=
             fabs(error) > GOOD &&
-            fabs(error * due) <= ledger_scores->blur * results[i].ledger.whole;
+            fabs(error * due) <= ledger_scores->blur * results[i].ledger.total;
         ledger_scores->most = MAX(ledger_scores->most, fabs(error));
         all->due += due;
         all->found += found;
-        family = family_book(ledger_scores, score_family(&cases[i]));
+        family = ledger_family_book(ledger_scores, score_family(&cases[i]));
         if (family) {
             family->due += due;
             family->found += found;

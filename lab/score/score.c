@@ -17,6 +17,11 @@
 
 static const struct score_expect expects[] = {
     { FAULT_GPU_SLOW, FAULT_EVERY, "recurring", "straggler", "gpu", SCORE_RANK, 0 },
+    { FAULT_GPU_SLOW, SCORE_SENSORS(WIDTH), "sensors", "straggler", "pcie", SCORE_RANK, 0 },
+    { FAULT_GPU_SLOW, SCORE_SENSORS(OTHERS), "sensors", "straggler", "gpu", SCORE_RANK, 0 },
+    { FAULT_FROZEN_LINK, SCORE_SENSORS(PORT), "sensors", "hang", "nic", SCORE_NOBODY, 0 },
+    { FAULT_SLOW_INPUT, SCORE_SENSORS(DISK), "sensors", "straggler", "storage", SCORE_RANK, 0 },
+    { FAULT_KILL, SCORE_SENSORS(MEMORY), "sensors", "crash", "host-memory", SCORE_RANK, 0 },
     { FAULT_GPU_SLOW, FAULT_OVER, "forming", "straggler", "gpu", SCORE_RANK, 0 },
     { FAULT_WANDERING, 0, "recurring", "straggler", "unknown", SCORE_NOBODY, 0 },
     { FAULT_ALL_SLOW, 0, "regression", "regression", "unknown", SCORE_NOBODY, 0 },
@@ -172,7 +177,7 @@ const struct fault_kind *score_kind(enum fault_id id)
     return NULL;
 }
 
-static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t stages)
+static bool score_layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t stages)
 {
     switch (id) {
     case FAULT_HEAVY_STAGE:
@@ -195,24 +200,24 @@ static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t
     }
 }
 
-static bool size_suits(enum fault_id id, uint32_t ranks)
+static bool score_size_suits(enum fault_id id, uint32_t ranks)
 {
     bool suits = false;
 
     for (size_t i = 0; i < COUNT(layouts); i++)
         suits |= layouts[i].ranks == ranks &&
-                 layout_suits(id, layouts[i].ranks, layouts[i].tp, layouts[i].pp);
+                 score_layout_suits(id, layouts[i].ranks, layouts[i].tp, layouts[i].pp);
     return suits;
 }
 
 void score_layout(struct score_case *at, struct rand *rand, enum fault_id id, uint32_t ranks)
 {
-    bool sized = size_suits(id, ranks);
+    bool sized = score_size_suits(id, ranks);
     size_t which;
 
     do {
         which = rand_below(rand, COUNT(layouts));
-    } while (!layout_suits(id, layouts[which].ranks, layouts[which].tp, layouts[which].pp) ||
+    } while (!score_layout_suits(id, layouts[which].ranks, layouts[which].tp, layouts[which].pp) ||
              (sized && layouts[which].ranks != ranks));
     at->ranks = layouts[which].ranks;
     at->tp = layouts[which].tp;
@@ -222,8 +227,8 @@ void score_layout(struct score_case *at, struct rand *rand, enum fault_id id, ui
     at->step_ms = MAX(STEP_MS, STEP_MS_RANK * at->ranks);
 }
 
-static void case_fault(struct score_case *at, struct rand *rand, uint32_t number,
-                       const struct draw *draw)
+static void score_case_fault(struct score_case *at, struct rand *rand, uint32_t number,
+                             const struct draw *draw)
 {
     enum fault_id id = draw->fault;
     static const uint32_t numerator[] = { 0, 1, 2 }; /* first, middle and last rank or stage */
@@ -324,7 +329,7 @@ bool score_has_family(const char *family)
 }
 
 /* A healthy run, or one with something in it that is no fault. */
-static void case_trap(struct score_case *at, const struct draw_set *set, uint32_t number)
+static void score_case_trap(struct score_case *at, const struct draw_set *set, uint32_t number)
 {
     const struct fault_kind *kind = score_kind(set->trap[number % set->traps]);
 
@@ -338,8 +343,8 @@ static void case_trap(struct score_case *at, const struct draw_set *set, uint32_
 #define SET_SEEDS 1000000 /* apart, so that no two sets have the same healthy run */
 
 /* The next case after `from` that has a ledger to compare, a slight one if only those are meant. */
-static uint32_t twin_next(const struct score_case *cases, uint32_t faults, uint32_t from,
-                          bool slight)
+static uint32_t score_twin_next(const struct score_case *cases, uint32_t faults, uint32_t from,
+                                bool slight)
 {
     while (from < faults &&
            !(score_has_ledger(&cases[from]) && (!slight || cases[from].fault.factor < SLIGHT)))
@@ -359,10 +364,10 @@ static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t
     for (; count < healthy && faults + count < room; count++) {
         struct score_case *at = &cases[faults + count];
 
-        twin = twin_next(cases, faults, twin, again);
+        twin = score_twin_next(cases, faults, twin, again);
         if (twin == faults && !again) {
             again = true;
-            twin = twin_next(cases, faults, 0, again);
+            twin = score_twin_next(cases, faults, 0, again);
         }
         if (twin < faults) {
             *at = cases[twin];
@@ -374,7 +379,7 @@ static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t
                 .seed = seed * 1000 + 500 + count, .nodes = 1, .steps = 60, .twin = SCORE_NO_TWIN
             };
             score_layout(at, rand, FAULT_NONE, 0);
-            case_trap(at, set, count);
+            score_case_trap(at, set, count);
         }
     }
     return count;
@@ -401,7 +406,7 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
         *at = (struct score_case){ .seed = SET_SEEDS * (uint64_t)(set - sets) + seed * 1000 + i,
                                    .twin = SCORE_NO_TWIN };
         score_layout(at, &rand, draw->fault, 0);
-        case_fault(at, &rand, i / 3 + i, draw);
+        score_case_fault(at, &rand, i / 3 + i, draw);
         if (!only || strcmp(only, set->name) == 0 || strcmp(only, draw_family(draw)) == 0)
             count++;
     }
@@ -420,6 +425,9 @@ void score_case_text(const struct score_case *at, char *out, size_t room)
     snprintf(out, room, "%s%u ranks tp %u pp %u dp %u, %s%s%s%s%s", at->torch ? "PyTorch, " : "",
              at->ranks, at->tp, at->pp, at->dp, fault, also[0] ? " and " : "", also,
              log ? ", kernel log: " : "", log ? log : "");
+    if (score_sensors_name(&at->fault))
+        snprintf(out + strlen(out), room - strlen(out), ", sensors: %s",
+                 score_sensors_name(&at->fault));
 }
 
 const char *score_family(const struct score_case *at)

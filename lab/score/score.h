@@ -40,7 +40,7 @@ struct score_expect {
 #define SCORE_WORK SCORE_IN(PRODUCTIVE)
 
 struct score_ledger { /* of a run: GPU-seconds */
-    double whole;     /* from the first step on */
+    double total;     /* from the first step on */
     double bucket[LEDGER_BUCKETS];
     double injected; /* by the injectors' own account, on the ranks that were hurt */
 };
@@ -62,6 +62,18 @@ enum score_kernel {
 };
 #define SCORE_KERNEL(which) (1u << (16 + SCORE_KERNEL_##which))
 #define SCORE_KERNEL_MASK (((1u << SCORE_KERNELS) - 1) << 16)
+
+/* ... or the agents read a made tree that changes meanwhile, one of these (score_sensors.c). */
+enum score_sensors {
+    SCORE_SENSORS_WIDTH,  /* a PCIe link becomes narrow */
+    SCORE_SENSORS_PORT,   /* a port goes down */
+    SCORE_SENSORS_DISK,   /* a disk becomes slow */
+    SCORE_SENSORS_MEMORY, /* uncorrected memory errors */
+    SCORE_SENSORS_OTHERS, /* only what explains nothing, as there is in all of these */
+    SCORE_SENSORS_COUNT
+};
+#define SCORE_SENSORS_BIT 24
+#define SCORE_SENSORS(which) (1u << (SCORE_SENSORS_BIT + SCORE_SENSORS_##which))
 
 const struct score_expect *score_expect(const struct fault *fault); /* NULL: nothing must be said */
 bool score_has_family(const char *family); /* one that is drawn, or the name of a set of them */
@@ -100,8 +112,8 @@ struct score_result {
     double foreign_load; /* cores: the most that they took in a second of it (foreign_load.h) */
     uint32_t again;      /* how often it was run before, and not counted since they took too much */
     struct score_ledger ledger;
-    char said[600]; /* what was said, for people */
-    char run[64];   /* its name, below the directory of the runs */
+    char summary[600]; /* its verdicts, for people */
+    char run[64];      /* its name, below the directory of the runs */
 };
 
 /* Draws the cases: deterministic in the seed.  Returns how many (faults first, then healthy). */

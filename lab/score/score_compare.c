@@ -1,7 +1,7 @@
 /* score_compare.c - what was said about a case against what was done in it.
  *
  * A case has one fault or two, each with its own right answer.  A verdict of the right kind that names one of the
- * right ranks belongs to such a fault; ranks that it names besides are wrong unless another fault of that kind hurt
+ * right ranks belongs to such a fault; further ranks that it names are wrong unless another fault of that kind hurt
  * them.  Every other verdict is wrong as a whole.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -51,7 +51,7 @@ static void wanted_ranks(const struct score_case *at, const struct fault *fault,
     }
 }
 
-static const char *text_of(struct json_object *object, const char *key)
+static const char *score_text_of(struct json_object *object, const char *key)
 {
     struct json_object *value;
 
@@ -65,17 +65,17 @@ static double score_compare_number_of(struct json_object *object, const char *ke
     return json_object_object_get_ex(object, key, &value) ? json_object_get_double(value) : 0;
 }
 
-static bool is_kind(const struct wanted *want, const char *kind)
+static bool score_is_kind(const struct wanted *want, const char *kind)
 {
     return kind && strcmp(kind, want->expect->kind) == 0;
 }
 
 /* Does the verdict speak about this fault?  `ranks` may be NULL: none. */
-static bool speaks_of(const struct wanted *want, const char *kind, struct json_object *ranks)
+static bool score_speaks_of(const struct wanted *want, const char *kind, struct json_object *ranks)
 {
     size_t count = ranks ? json_object_array_length(ranks) : 0;
 
-    if (!is_kind(want, kind))
+    if (!score_is_kind(want, kind))
         return false;
     if (want->expect->who == SCORE_NOBODY)
         return count == 0;
@@ -89,8 +89,8 @@ static bool speaks_of(const struct wanted *want, const char *kind, struct json_o
 }
 
 /* Marks those who are named rightly; returns how many are not. */
-static uint32_t mark_named(struct wanted *want, size_t wants, const char *kind,
-                           struct json_object *ranks)
+static uint32_t score_mark_named(struct wanted *want, size_t wants, const char *kind,
+                                 struct json_object *ranks)
 {
     size_t count = ranks ? json_object_array_length(ranks) : 0;
     uint32_t wrong = 0;
@@ -100,7 +100,7 @@ static uint32_t mark_named(struct wanted *want, size_t wants, const char *kind,
         bool right = false;
 
         for (size_t k = 0; k < wants && rank >= 0 && rank < SCORE_RANKS; k++) {
-            if (is_kind(&want[k], kind) && want[k].flag[rank])
+            if (score_is_kind(&want[k], kind) && want[k].flag[rank])
                 right = want[k].named[rank] = true;
         }
         wrong += !right;
@@ -108,13 +108,13 @@ static uint32_t mark_named(struct wanted *want, size_t wants, const char *kind,
     return wrong;
 }
 
-static void score_compare_say(struct score_result *result, const char *kind,
-                              struct json_object *verdict)
+static void score_compare_describe(struct score_result *result, const char *kind,
+                                   struct json_object *verdict)
 {
-    const char *layer = text_of(verdict, "layer"), *ranks = text_of(verdict, "ranks");
-    size_t at = strlen(result->said);
+    const char *layer = score_text_of(verdict, "layer"), *ranks = score_text_of(verdict, "ranks");
+    size_t at = strlen(result->summary);
 
-    snprintf(result->said + at, sizeof(result->said) - at, "%s%s/%s ranks %s (%.2f)",
+    snprintf(result->summary + at, sizeof(result->summary) - at, "%s%s/%s ranks %s (%.2f)",
              at ? "; " : "", kind ? kind : "?", layer ? layer : "?", ranks ? ranks : "?",
              score_compare_number_of(verdict, "confidence"));
 }
@@ -123,16 +123,16 @@ static void score_compare_say(struct score_result *result, const char *kind,
 static void compare_verdict(struct score_result *result, struct wanted *want, size_t wants,
                             struct json_object *verdict)
 {
-    const char *kind = text_of(verdict, "kind"), *layer = text_of(verdict, "layer");
+    const char *kind = score_text_of(verdict, "kind"), *layer = score_text_of(verdict, "layer");
     double confidence = score_compare_number_of(verdict, "confidence");
     bool expected = false, exact = false, spoken[FAULTS] = { false };
     struct json_object *ranks = NULL;
     uint32_t wrong = 0;
 
     json_object_object_get_ex(verdict, "ranks", &ranks);
-    score_compare_say(result, kind, verdict);
+    score_compare_describe(result, kind, verdict);
     for (size_t i = 0; i < wants; i++) {
-        spoken[i] = speaks_of(&want[i], kind, ranks);
+        spoken[i] = score_speaks_of(&want[i], kind, ranks);
         expected |= spoken[i];
         /* One verdict may name the culprits of both faults, and has one layer: that of either is right. */
         exact |= spoken[i] &&
@@ -145,10 +145,11 @@ static void compare_verdict(struct score_result *result, struct wanted *want, si
         want[i].layer_exact = exact;
         want[i].steps = (uint64_t)MAX(1, (int64_t)score_compare_number_of(verdict, "decided_step") -
                                              (int64_t)want[i].truth.step + 1);
-        want[i].seconds = score_seconds_since(&want[i].truth, text_of(verdict, "decided_time"));
+        want[i].seconds =
+            score_seconds_since(&want[i].truth, score_text_of(verdict, "decided_time"));
     }
     if (expected) {
-        wrong = mark_named(want, wants, kind, ranks);
+        wrong = score_mark_named(want, wants, kind, ranks);
     } else { /* one that names nobody is no less wrong than one that names somebody */
         wrong = MAX(1, ranks ? (uint32_t)json_object_array_length(ranks) : 0);
         result->extra++;
@@ -167,7 +168,7 @@ static int want_fill(const struct score_case *at, const struct fault *fault,
     score_truth_read(answer, at->also.kind ? fault : NULL, &want->truth);
     if (!want->truth.done) {
         snprintf(result->why, sizeof(result->why), "%s",
-                 want->truth.how[0] ? want->truth.how : "the fault was not injected");
+                 want->truth.method[0] ? want->truth.method : "the fault was not injected");
         result->ran = false;
         return -1;
     }
@@ -177,7 +178,7 @@ static int want_fill(const struct score_case *at, const struct fault *fault,
     return 0;
 }
 
-static void result_fill(const struct wanted *want, size_t wants, struct score_result *result)
+static void score_result_fill(const struct wanted *want, size_t wants, struct score_result *result)
 {
     result->found = result->layer_exact = wants > 0;
     for (size_t i = 0; i < wants; i++) {
@@ -208,5 +209,5 @@ void score_compare(const struct score_case *at, struct json_object *answer,
         for (size_t i = 0; i < json_object_array_length(verdicts); i++)
             compare_verdict(result, want, wants, json_object_array_get_idx(verdicts, i));
     }
-    result_fill(want, wants, result);
+    score_result_fill(want, wants, result);
 }

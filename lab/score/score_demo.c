@@ -3,25 +3,20 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/sibling.h"
 #include "core/buf.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "core/words.h"
+#include "lab/lab_child.h"
 #include "lab/score/score_private.h"
 
-#define ANSWER_BYTES (4u << 20)
 /* A run takes its steps' time, a few seconds to begin and end, a limit of ten seconds where it hangs.  One that
  * takes many times that is stuck, and nobody saw it.
  */
@@ -29,7 +24,7 @@
 #define PATIENCE_S 90
 #define GRACE_S 30 /* to end in order when it is told to */
 
-static void command_words(const struct score_case *at, struct words *words)
+static void score_command_words(const struct score_case *at, struct words *words)
 {
     char fault[FAULT_TEXT] = "none";
 
@@ -63,7 +58,7 @@ void score_case_command(const struct score_case *at, char *out, size_t room)
     struct words words;
     size_t used = 0;
 
-    command_words(at, &words);
+    score_command_words(at, &words);
     out[0] = '\0';
     for (size_t i = 0; i < words.count && used < room; i++)
         used += (size_t)snprintf(out + used, room - used, "%s%s", i ? " " : "", words.argv[i]);
@@ -71,59 +66,12 @@ void score_case_command(const struct score_case *at, char *out, size_t room)
         snprintf(out + used, room - used, " # again");
     if (score_kernel_name(&at->fault) && used < room)
         snprintf(out + used, room - used, " # kernel log: %s", score_kernel_name(&at->fault));
-}
-
-/* Starts `program`, one of ours, with these words. */
-static void sibling_exec(const char *program, struct words *words, const char *state, int out,
-                         int complaints)
-{
-    struct path path;
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    setenv("LOCKSTEP_STATE", state, 1);
-    dup2(null, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(complaints, STDERR_FILENO);
-    if (!words->full && sibling_find(program, &path, NULL) == 0)
-        execv(path.text, words->argv);
-    _exit(127);
-}
-
-static void demo_exec(const struct score_case *at, const char *state, int out, int complaints)
-{
-    struct words words;
-
-    command_words(at, &words);
-    sibling_exec("lockstep-lab", &words, state, out, complaints);
-}
-
-/* Reads to the end.  false: the time was over before. */
-static bool read_until(int fd, struct buf *out, int64_t limit_ns)
-{
-    char chunk[65536];
-
-    while (out->size < ANSWER_BYTES) {
-        int left_ms = time_poll_ms(limit_ns, time_mono_ns());
-        struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-        ssize_t got;
-
-        if (!left_ms)
-            return false;
-        if (poll(&poll_fd, 1, left_ms) <= 0)
-            continue;
-        got = read(fd, chunk, sizeof(chunk));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return true;
-        buf_put(out, chunk, (size_t)got);
-    }
-    return true;
+    else if (score_sensors_name(&at->fault) && used < room)
+        snprintf(out + used, room - used, " # sensors: %s", score_sensors_name(&at->fault));
 }
 
 /* The last line of what it complained about. */
-static void complaint_read(int fd, char *out, size_t room)
+static void score_complaint_read(int fd, char *out, size_t room)
 {
     char tail[400];
     off_t size = lseek(fd, 0, SEEK_END);
@@ -138,24 +86,24 @@ static void complaint_read(int fd, char *out, size_t room)
 }
 
 /* Returns its status as waitpid() gives it, or -1 where it had to be stopped. */
-static int demo_wait(const struct score_case *at, pid_t pid, int out, struct buf *text)
+static int demo_wait(const struct score_case *at, const struct lab_child *child, struct buf *text)
 {
     double usual_s = (double)at->steps * at->step_ms / 1e3;
     int64_t limit_ns = time_mono_ns() + (int64_t)((PATIENCE * usual_s + PATIENCE_S) * 1e9);
-    bool in_time = read_until(out, text, limit_ns);
+    bool in_time = lab_child_read(child, text, limit_ns);
     int status;
 
     if (!in_time) {
-        kill(pid, SIGTERM);
-        if (!read_until(out, text, time_mono_ns() + GRACE_S * NS_PER_S))
-            kill(pid, SIGKILL);
+        kill(child->pid, SIGTERM);
+        if (!lab_child_read(child, text, time_mono_ns() + GRACE_S * NS_PER_S))
+            kill(child->pid, SIGKILL);
     }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
         continue;
     return in_time ? status : -1;
 }
 
-static bool was_interrupted(int status)
+static bool score_was_interrupted(int status)
 {
     int number = WIFSIGNALED(status) ? WTERMSIG(status)
                  : WIFEXITED(status) ? WEXITSTATUS(status) - 128
@@ -170,59 +118,55 @@ int score_demo(const struct score_case *at, const char *state, struct json_objec
     CLEAN(buf_fini) struct buf text = { 0 };
     CLEAN(fd_clean) int complaints = memfd_create("complaints", MFD_CLOEXEC);
     int64_t began = time_mono_ns();
-    int pipe_fd[2], status;
-    pid_t pid;
+    struct sensors_scene scene;
+    struct lab_child child;
+    struct words words;
+    int status;
 
-    if (complaints < 0 || pipe2(pipe_fd, O_CLOEXEC) < 0)
-        return err_set(err, -errno, "pipe: %m");
-    pid = fork();
-    if (pid < 0) {
-        close(pipe_fd[0]);
-        close(pipe_fd[1]);
-        return err_set(err, -errno, "fork: %m");
+    if (complaints < 0)
+        return err_set(err, -errno, "memfd_create: %m");
+    score_command_words(at, &words);
+    status = score_sensors_begin(at, &scene, err);
+    if (status == 0)
+        status = lab_child_start("lockstep-lab", &words, state, complaints, &child, err);
+    if (status < 0) {
+        score_sensors_end(&scene);
+        return status;
     }
-    if (pid == 0)
-        demo_exec(at, state, pipe_fd[1], complaints);
-    close(pipe_fd[1]);
-    status = demo_wait(at, pid, pipe_fd[0], &text);
-    close(pipe_fd[0]);
+    status = demo_wait(at, &child, &text);
+    score_sensors_end(&scene);
+    close(child.out_fd);
     result->run_seconds = (double)(time_mono_ns() - began) / 1e9;
-    if (status >= 0 && was_interrupted(status))
+    if (status >= 0 && score_was_interrupted(status))
         return err_set(err, -EINTR, "the demo was interrupted");
     buf_put_u8(&text, 0);
     *answer = text.failed ? NULL : json_tokener_parse((const char *)text.data);
     if (!*answer)
-        complaint_read(complaints, result->why, sizeof(result->why));
+        score_complaint_read(complaints, result->why, sizeof(result->why));
     return 0;
 }
 
 struct json_object *score_why(const char *directory, const char *state)
 {
     CLEAN(buf_fini) struct buf text = { 0 };
-    CLEAN(fd_clean) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     struct words words = { 0 };
-    int pipe_fd[2];
-    bool whole;
-    pid_t pid;
+    struct lab_child child;
+    bool complete;
 
     words_add(&words, "lockstep");
     words_add(&words, "why");
     words_add(&words, "--json");
     words_add(&words, "%s", directory);
-    if (null < 0 || pipe2(pipe_fd, O_CLOEXEC) < 0)
+    if (lab_child_start("lockstep", &words, state, -1, &child, NULL) < 0)
         return NULL;
-    pid = fork();
-    if (pid == 0)
-        sibling_exec("lockstep", &words, state, pipe_fd[1], null);
-    close(pipe_fd[1]);
-    whole = pid > 0 && read_until(pipe_fd[0], &text, time_mono_ns() + PATIENCE_S * NS_PER_S);
-    close(pipe_fd[0]);
-    if (pid > 0 && !whole)
-        kill(pid, SIGKILL);
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    complete = lab_child_read(&child, &text, time_mono_ns() + PATIENCE_S * NS_PER_S);
+    close(child.out_fd);
+    if (!complete)
+        kill(child.pid, SIGKILL);
+    while (waitpid(child.pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     buf_put_u8(&text, 0);
-    return text.failed || !whole ? NULL : json_tokener_parse((const char *)text.data);
+    return text.failed || !complete ? NULL : json_tokener_parse((const char *)text.data);
 }
 
 static int64_t score_demo_field(struct json_object *deed, const char *key)
@@ -233,7 +177,7 @@ static int64_t score_demo_field(struct json_object *deed, const char *key)
 }
 
 /* Two faults of one kind are told apart by the rank. */
-static bool deed_of(struct json_object *deed, const struct fault *fault)
+static bool score_deed_of(struct json_object *deed, const struct fault *fault)
 {
     struct json_object *name, *rank;
 
@@ -257,10 +201,10 @@ void score_truth_read(struct json_object *answer, const struct fault *fault,
     for (size_t i = 0; i < json_object_array_length(injected); i++) {
         struct json_object *deed = json_object_array_get_idx(injected, i);
 
-        if (!deed_of(deed, fault))
+        if (!score_deed_of(deed, fault))
             continue;
         if (json_object_object_get_ex(deed, "how", &value))
-            snprintf(ret->how, sizeof(ret->how), "%s", json_object_get_string(value));
+            snprintf(ret->method, sizeof(ret->method), "%s", json_object_get_string(value));
         if (json_object_object_get_ex(deed, "seconds", &value))
             ret->seconds += json_object_get_double(value);
         if (score_demo_field(deed, "mono_ns") == 0 ||

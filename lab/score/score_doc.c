@@ -17,7 +17,7 @@
 #include "lab/score/score_store.h"
 
 /* The value of the first line in /proc that begins so. */
-static void proc_value(const char *path, const char *key, char *out, size_t room)
+static void score_proc_value(const char *path, const char *key, char *out, size_t room)
 {
     CLEAN(file_clean) FILE *file = fopen(path, "re");
     char line[4096];
@@ -34,21 +34,21 @@ static void proc_value(const char *path, const char *key, char *out, size_t room
     }
 }
 
-static void machine_write(FILE *out)
+static void score_machine_write(FILE *out)
 {
     char model[128], flags[4096], memory[64];
     struct utsname name;
 
-    proc_value("/proc/cpuinfo", "model name", model, sizeof(model));
-    proc_value("/proc/cpuinfo", "flags", flags, sizeof(flags));
-    proc_value("/proc/meminfo", "MemTotal", memory, sizeof(memory));
+    score_proc_value("/proc/cpuinfo", "model name", model, sizeof(model));
+    score_proc_value("/proc/cpuinfo", "flags", flags, sizeof(flags));
+    score_proc_value("/proc/meminfo", "MemTotal", memory, sizeof(memory));
     uname(&name);
     fprintf(out, "%s with %ld cores (%s), %.0f GB of memory, Linux %s",
             strstr(flags, "hypervisor") ? "a virtual machine" : "a machine",
             sysconf(_SC_NPROCESSORS_ONLN), model, strtod(memory, NULL) / 1e6, name.release);
 }
 
-static void date_write(FILE *out)
+static void score_date_write(FILE *out)
 {
     time_t now = (time_t)(time_real_ns() / NS_PER_S);
     char text[32];
@@ -59,7 +59,7 @@ static void date_write(FILE *out)
 }
 
 /* Which faults a family has, each once. */
-static void faults_write(const struct score_doc *doc, const char *family, FILE *out)
+static void score_faults_write(const struct score_doc *doc, const char *family, FILE *out)
 {
     size_t count;
     const struct fault_kind *kind = fault_kinds(&count);
@@ -80,7 +80,7 @@ static void faults_write(const struct score_doc *doc, const char *family, FILE *
     }
 }
 
-static void head_write(const struct score_doc *doc, FILE *out)
+static void score_head_write(const struct score_doc *doc, FILE *out)
 {
     fprintf(
         out,
@@ -90,13 +90,13 @@ static void head_write(const struct score_doc *doc, FILE *out)
         "a real training job, a real fault, and the judges that every job has.  The expected "
         "verdicts are in a table\n"
         "(`lab/score/score.c`) that the judges do not use.\n\n");
-    date_write(out);
+    score_date_write(out);
     fprintf(out, ", lockstep %s, ", doc->version);
-    machine_write(out);
+    score_machine_write(out);
     fprintf(out, ":\n\n    %s\n\n", doc->command);
 }
 
-static void tally_write(const char *name, struct score_tally *tally, FILE *out)
+static void score_tally_write(const char *name, struct score_tally *tally, FILE *out)
 {
     fprintf(out, "| %s | %u | %.3f (%.3f) | %.3f (%.3f) | %.3f | ", name, tally->cases,
             score_precision(tally), score_precision_low95(tally), score_recall(tally),
@@ -108,7 +108,7 @@ static void tally_write(const char *name, struct score_tally *tally, FILE *out)
     fprintf(out, tally->verdicts ? "%.4f |\n" : "– |\n", score_brier(tally));
 }
 
-static void families_write(const struct score_doc *doc, FILE *out)
+static void score_families_write(const struct score_doc *doc, FILE *out)
 {
     struct score_board *board = doc->board;
 
@@ -117,8 +117,8 @@ static void families_write(const struct score_doc *doc, FILE *out)
                  "| delay p50 | p90 | "
                  "Brier |\n|---|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < board->families; i++)
-        tally_write(board->family[i].family, &board->family[i], out);
-    tally_write("**all**", &board->all, out);
+        score_tally_write(board->family[i].family, &board->family[i], out);
+    score_tally_write("**all**", &board->all, out);
     fprintf(out,
             "\nThe limits are 0.98, 0.98 and 0.95.  Precision and recall count ranks; a case "
             "whose verdict must name no rank counts as one\nrank.  An unexpected verdict "
@@ -131,15 +131,15 @@ static void families_write(const struct score_doc *doc, FILE *out)
             "without a fault.\n\n");
 }
 
-static void content_write(const struct score_doc *doc, const char *family, FILE *out)
+static void score_content_write(const struct score_doc *doc, const char *family, FILE *out)
 {
     fprintf(out, "- %s: ", family);
-    faults_write(doc, family, out);
+    score_faults_write(doc, family, out);
     fputc('\n', out);
 }
 
 /* Of a family that has runs without a fault, too, all are in its one line. */
-static bool has_faults(const struct score_board *board, const char *family)
+static bool score_has_faults(const struct score_board *board, const char *family)
 {
     for (uint32_t i = 0; i < board->families; i++)
         if (strcmp(board->family[i].family, family) == 0)
@@ -147,22 +147,22 @@ static bool has_faults(const struct score_board *board, const char *family)
     return false;
 }
 
-static void contents_write(const struct score_doc *doc, FILE *out)
+static void score_contents_write(const struct score_doc *doc, FILE *out)
 {
     const struct score_board *board = doc->board;
 
     fprintf(out,
             "Number of cases per fault (`lockstep demo --list-faults` describes the faults):\n\n");
     for (uint32_t i = 0; i < board->families; i++)
-        content_write(doc, board->family[i].family, out);
+        score_content_write(doc, board->family[i].family, out);
     for (uint32_t i = 0; i < board->calm_families; i++)
-        if (!has_faults(board, board->calm_family[i].family))
-            content_write(doc, board->calm_family[i].family, out);
+        if (!score_has_faults(board, board->calm_family[i].family))
+            score_content_write(doc, board->calm_family[i].family, out);
     fputc('\n', out);
 }
 
 /* How many cases there are by size of the job and place in it. */
-static void spread_write(const struct score_doc *doc, FILE *out)
+static void score_spread_write(const struct score_doc *doc, FILE *out)
 {
     static const char *const places[] = { "first rank", "middle rank", "last rank",
                                           "all ranks, a node or a stage" };
@@ -188,7 +188,7 @@ static void spread_write(const struct score_doc *doc, FILE *out)
                 spread[i][2], spread[i][3]);
 }
 
-static void calm_row(const char *name, const struct score_calm *calm, FILE *out)
+static void score_calm_row(const char *name, const struct score_calm *calm, FILE *out)
 {
     fprintf(out, "| %s | %u | %.0f s | %u | ", name, calm->cases, calm->seconds,
             calm->false_alarms);
@@ -199,15 +199,15 @@ static void calm_row(const char *name, const struct score_calm *calm, FILE *out)
         fprintf(out, "– |\n");
 }
 
-static void calm_write(const struct score_doc *doc, FILE *out)
+static void score_calm_write(const struct score_doc *doc, FILE *out)
 {
     const struct score_board *board = doc->board;
 
     fprintf(out, "\n## Runs that must cause no verdict\n\n"
                  "| | runs | time | false alarms | per hour (high 95) |\n|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < board->calm_families; i++)
-        calm_row(board->calm_family[i].family, &board->calm_family[i], out);
-    calm_row("**all**", &board->calm, out);
+        score_calm_row(board->calm_family[i].family, &board->calm_family[i], out);
+    score_calm_row("**all**", &board->calm, out);
     fprintf(out, "\nTraps: evaluations, planned checkpoints, slow starts, compilations, a rank "
                  "with a long computation.  In parentheses: the\nupper 95 %% confidence bound "
                  "(Poisson, exact) of the rate.\n\n");
@@ -215,7 +215,7 @@ static void calm_write(const struct score_doc *doc, FILE *out)
         fprintf(out, "%s\n", doc->more);
 }
 
-static void answer_write(const struct fault *fault, FILE *out)
+static void score_answer_write(const struct fault *fault, FILE *out)
 {
     const struct score_expect *expect = fault->kind ? score_expect(fault) : NULL;
 
@@ -224,7 +224,8 @@ static void answer_write(const struct fault *fault, FILE *out)
                 expect->layer ? expect->layer : "");
 }
 
-static void case_write(const struct score_case *at, const struct score_result *result, FILE *out)
+static void score_case_write(const struct score_case *at, const struct score_result *result,
+                             FILE *out)
 {
     char text[500], command[SCORE_COMMAND];
 
@@ -235,15 +236,15 @@ static void case_write(const struct score_case *at, const struct score_result *r
         return;
     }
     fprintf(out, "Expected:");
-    answer_write(&at->fault, out);
-    answer_write(&at->also, out);
+    score_answer_write(&at->fault, out);
+    score_answer_write(&at->also, out);
     score_case_command(at, command, sizeof(command));
     fprintf(out, "%s; verdicts: %s; other load %.2f cores.\n  `%s`\n",
-            score_expect(&at->fault) ? "" : " none", result->said[0] ? result->said : "none",
+            score_expect(&at->fault) ? "" : " none", result->summary[0] ? result->summary : "none",
             result->foreign_load, command);
 }
 
-static void misses_write(const struct score_doc *doc, FILE *out)
+static void score_misses_write(const struct score_doc *doc, FILE *out)
 {
     uint32_t misses = 0, skips = 0;
 
@@ -251,7 +252,7 @@ static void misses_write(const struct score_doc *doc, FILE *out)
     for (uint32_t i = 0; i < doc->count; i++) {
         if (!doc->results[i].ran || score_result_good(&doc->cases[i], &doc->results[i]))
             continue;
-        case_write(&doc->cases[i], &doc->results[i], out);
+        score_case_write(&doc->cases[i], &doc->results[i], out);
         misses++;
     }
     if (misses == 0)
@@ -260,7 +261,7 @@ static void misses_write(const struct score_doc *doc, FILE *out)
     for (uint32_t i = 0; i < doc->count; i++) {
         if (doc->results[i].ran)
             continue;
-        case_write(&doc->cases[i], &doc->results[i], out);
+        score_case_write(&doc->cases[i], &doc->results[i], out);
         skips++;
     }
     if (skips == 0)
@@ -278,12 +279,12 @@ int score_doc_write(const struct score_doc *doc, const char *path, struct err *e
     out = fopen(temporary, "we");
     if (!out)
         return err_set(err, -errno, "%s: %m", temporary);
-    head_write(doc, out);
-    families_write(doc, out);
-    contents_write(doc, out);
-    spread_write(doc, out);
-    calm_write(doc, out);
-    misses_write(doc, out);
+    score_head_write(doc, out);
+    score_families_write(doc, out);
+    score_contents_write(doc, out);
+    score_spread_write(doc, out);
+    score_calm_write(doc, out);
+    score_misses_write(doc, out);
     failed = ferror(out);
     failed |= fclose(TAKE(out));
     if (failed || rename(temporary, path) < 0) {

@@ -1,4 +1,4 @@
-/* score_kernel.c - the kernel's log of a node on which a rank really died or hangs, and what is in such a log besides.
+/* score_kernel.c - the kernel's log of a node on which a rank really died or hangs, and what else is in such a log.
  *
  * The lines are as kernels write them, with the rank's process and the time of its fault, in the forms in which dmesg
  * and journalctl print them.  Around them is what must not be taken for a cause: the same lines of hours before, of
@@ -126,8 +126,8 @@ static void score_kernel_put(const struct kernel_pen *pen, int64_t mono_ns, cons
         fprintf(pen->file, "%s\n", line);
 }
 
-static void put_node(const struct kernel_pen *pen, const struct script *script,
-                     const struct score_truth *truth)
+static void score_put_node(const struct kernel_pen *pen, const struct script *script,
+                           const struct score_truth *truth)
 {
     const char *xid = scripts[SCORE_KERNEL_BUS].line;
     int64_t then_ns = truth->mono_ns;
@@ -149,8 +149,8 @@ static void put_node(const struct kernel_pen *pen, const struct script *script,
 }
 
 /* A log of the rank's node, whose name its lines or its file have, and one of a host that the run never saw. */
-static int write_logs(const struct score_case *at, const char *directory,
-                      const struct score_truth *truth, struct err *err)
+static int score_write_logs(const struct score_case *at, const char *directory,
+                            const struct score_truth *truth, struct err *err)
 {
     const struct script *script = script_of(&at->fault);
     uint32_t node = fault_node_of_rank(truth->rank, at->ranks, at->nodes);
@@ -165,7 +165,7 @@ static int write_logs(const struct score_case *at, const char *directory,
     pen.file = fopen(path, "we");
     if (!pen.file)
         return err_set(err, -errno, "%s: %m", path);
-    put_node(&pen, script, truth);
+    score_put_node(&pen, script, truth);
     if (fclose(pen.file) != 0)
         return err_set(err, -errno, "%s: %m", path);
     snprintf(path, sizeof(path), "%s/kern-elsewhere.log", directory);
@@ -190,7 +190,7 @@ int score_kernel_join(const struct score_case *at, const char *state, struct jso
     score_truth_read(answer, NULL, &truth);
     if (!truth.done || !json_object_object_get_ex(answer, "directory", &directory))
         return 0; /* and the comparison says so */
-    result = write_logs(at, json_object_get_string(directory), &truth, err);
+    result = score_write_logs(at, json_object_get_string(directory), &truth, err);
     if (result < 0)
         return result;
     again = score_why(json_object_get_string(directory), state);

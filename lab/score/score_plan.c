@@ -31,6 +31,7 @@ static const struct score_group {
     { "link", 3 * SCORE_LINK, 0, score_link_case },
     { "channels", 3 * SCORE_CHANNELS, 0, score_channels_case },
     { "kernel-log", PLACES *SCORE_KERNELS, 0, score_kernel_case },
+    { "sensors", 3 * SCORE_SENSORS_COUNT, 0, score_sensors_case },
     { "two", 3 * SCORE_PAIRS, 0, score_pair_case },
     { "torch", 3 * SCORE_TORCH, 0, score_torch_case },
 };
@@ -45,7 +46,8 @@ static const struct score_group *group_of(const char *name)
 }
 
 /* In a full score a number given is the most of each family. */
-static uint32_t filter_count(const struct score_filter *filter, uint32_t given, uint32_t usual)
+static uint32_t score_filter_count(const struct score_filter *filter, uint32_t given,
+                                   uint32_t usual)
 {
     if (given == SCORE_PLAN_DEFAULT)
         return usual;
@@ -55,8 +57,8 @@ static uint32_t filter_count(const struct score_filter *filter, uint32_t given, 
 static uint32_t group_draw(const struct score_group *group, const struct score_filter *filter,
                            struct score_case *ret, uint32_t room)
 {
-    uint32_t cases = filter_count(filter, filter->cases, group->cases);
-    uint32_t healthy = filter_count(filter, filter->healthy, group->healthy);
+    uint32_t cases = score_filter_count(filter, filter->cases, group->cases);
+    uint32_t healthy = score_filter_count(filter, filter->healthy, group->healthy);
     struct rand rand = { filter->seed };
 
     if (!group->fill)
@@ -69,7 +71,7 @@ static uint32_t group_draw(const struct score_group *group, const struct score_f
 }
 
 /* Where twins are counted from the first case of their own draw. */
-static uint32_t twins_move(struct score_case *cases, uint32_t first, uint32_t count)
+static uint32_t score_twins_move(struct score_case *cases, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++) {
         if (cases[i].twin != SCORE_NO_TWIN)
@@ -78,10 +80,10 @@ static uint32_t twins_move(struct score_case *cases, uint32_t first, uint32_t co
     return first + count;
 }
 
-static uint32_t series_draw(uint32_t which, const struct score_filter *filter,
-                            struct score_case *ret, uint32_t room)
+static uint32_t score_series_draw(uint32_t which, const struct score_filter *filter,
+                                  struct score_case *ret, uint32_t room)
 {
-    uint32_t cases = filter_count(filter, filter->cases, PLACES * score_series_faults(which));
+    uint32_t cases = score_filter_count(filter, filter->cases, PLACES * score_series_faults(which));
 
     return score_draw(filter->seed, cases, 0, score_series_name(which), ret, room);
 }
@@ -97,21 +99,22 @@ static uint32_t plan_only(const struct score_filter *filter, const char *only,
         return group_draw(group, filter, ret, room);
     if (filter->all && !only) {
         for (size_t i = 0; i < COUNT(groups); i++)
-            count =
-                twins_move(ret, count, group_draw(&groups[i], filter, &ret[count], room - count));
+            count = score_twins_move(ret, count,
+                                     group_draw(&groups[i], filter, &ret[count], room - count));
     }
     for (uint32_t i = 0; filter->all && score_series_name(i); i++) {
         if (!only || strcmp(only, score_series_name(i)) == 0)
-            count += series_draw(i, filter, &ret[count], room - count);
+            count += score_series_draw(i, filter, &ret[count], room - count);
     }
     if (count == 0) /* one family of a set, or what is drawn by default */
-        count = score_draw(filter->seed, filter_count(filter, filter->cases, USUAL),
-                           filter_count(filter, filter->healthy, USUAL_HEALTHY), only, ret, room);
+        count =
+            score_draw(filter->seed, score_filter_count(filter, filter->cases, USUAL),
+                       score_filter_count(filter, filter->healthy, USUAL_HEALTHY), only, ret, room);
     return count;
 }
 
 /* The next name of a list; false: there are no more. */
-static bool name_next(const char **list, char *out, size_t room)
+static bool score_name_next(const char **list, char *out, size_t room)
 {
     size_t size = strcspn(*list, ",");
 
@@ -154,8 +157,8 @@ uint32_t score_plan(const struct score_filter *filter, struct score_case *ret, u
 
     if (!list)
         count = plan_only(filter, NULL, ret, room);
-    while (list && name_next(&list, name, sizeof(name)))
-        count = twins_move(ret, count, plan_only(filter, name, &ret[count], room - count));
+    while (list && score_name_next(&list, name, sizeof(name)))
+        count = score_twins_move(ret, count, plan_only(filter, name, &ret[count], room - count));
     return count + plan_healthy(filter, &ret[count], room - count);
 }
 
@@ -164,13 +167,13 @@ bool score_plan_has(const char *families)
     bool has = families[0] != '\0';
     char name[NAME];
 
-    while (has && name_next(&families, name, sizeof(name)))
+    while (has && score_name_next(&families, name, sizeof(name)))
         has = group_of(name) || score_has_family(name);
     return has;
 }
 
 /* Adds a word to a list, once. */
-static void name_add(char *out, size_t room, const char *name)
+static void score_name_add(char *out, size_t room, const char *name)
 {
     size_t used = strlen(out), size = strlen(name);
     const char *at = out;
@@ -193,12 +196,12 @@ void score_plan_names(char *out, size_t room)
     out[0] = '\0';
     for (size_t i = 0; i < count; i++) {
         if (score_plan_has(expect[i].family))
-            name_add(out, room, expect[i].family);
+            score_name_add(out, room, expect[i].family);
     }
     for (size_t i = 0; i < COUNT(groups); i++)
-        name_add(out, room, groups[i].name);
+        score_name_add(out, room, groups[i].name);
     for (uint32_t i = 0; score_series_name(i); i++)
-        name_add(out, room, score_series_name(i));
+        score_name_add(out, room, score_series_name(i));
 }
 
 bool score_case_shares(const struct score_case *at)

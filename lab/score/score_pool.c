@@ -23,12 +23,12 @@
 #include "lab/score/score_plan.h"
 #include "lab/score/score_tally.h"
 
-struct message { /* from a worker */
+struct pool_message { /* from a worker */
     int status;
     struct err err;
     struct score_result result;
 };
-_Static_assert(sizeof(struct message) <= PIPE_BUF, "written at once, so read at once");
+_Static_assert(sizeof(struct pool_message) <= PIPE_BUF, "written at once, so read at once");
 
 struct worker {
     pid_t pid; /* 0: none */
@@ -47,7 +47,7 @@ struct crew {
     struct foreign_load *foreign_load;
 };
 
-static void run_remove(const struct score_pool *pool, const struct score_result *result)
+static void score_run_remove(const struct score_pool *pool, const struct score_result *result)
 {
     struct path path;
 
@@ -58,12 +58,12 @@ static void run_remove(const struct score_pool *pool, const struct score_result 
 
 static void score_pool_work(const struct score_pool *pool, uint32_t number, int out)
 {
-    struct message message = { .err = { "" } };
+    struct pool_message message = { .err = { "" } };
     const struct score_case *at = &pool->cases[number];
 
     message.status = score_run(at, pool->state, &message.result, &message.err);
     if (message.status == 0 && (!message.result.ran || score_result_good(at, &message.result)))
-        run_remove(pool, &message.result);
+        score_run_remove(pool, &message.result);
     _exit(write(out, &message, sizeof(message)) == sizeof(message) ? 0 : 1);
 }
 
@@ -102,7 +102,8 @@ static int worker_start(struct crew *crew, uint32_t number, struct err *err)
 }
 
 /* Decided by what others did alone: what was said about the case is not looked at. */
-static bool is_run_again(struct crew *crew, uint32_t number, const struct score_result *result)
+static bool score_is_run_again(struct crew *crew, uint32_t number,
+                               const struct score_result *result)
 {
     if (!result->ran || result->foreign_load <= SCORE_FOREIGN_LOAD_LIMIT ||
         crew->again[number] == crew->pool->retries)
@@ -114,7 +115,7 @@ static bool is_run_again(struct crew *crew, uint32_t number, const struct score_
 
 static int worker_end(struct crew *crew, struct worker *worker, struct err *err)
 {
-    struct message message;
+    struct pool_message message;
     ssize_t got = read(worker->fd, &message, sizeof(message));
 
     close(worker->fd);
@@ -128,15 +129,15 @@ static int worker_end(struct crew *crew, struct worker *worker, struct err *err)
         return err_set(err, message.status, "%s", message.err.text);
     message.result.foreign_load = foreign_load_most(crew->foreign_load, worker->began_ns);
     message.result.again = crew->again[worker->number];
-    if (is_run_again(crew, worker->number, &message.result)) {
-        run_remove(crew->pool, &message.result);
+    if (score_is_run_again(crew, worker->number, &message.result)) {
+        score_run_remove(crew->pool, &message.result);
         return 0;
     }
     return crew->pool->done(crew->pool->arg, worker->number, &message.result, err);
 }
 
 /* The next that may begin now; count: none. */
-static uint32_t next_case(const struct crew *crew)
+static uint32_t score_next_case(const struct crew *crew)
 {
     const struct score_pool *pool = crew->pool;
     uint32_t number = 0;
@@ -188,7 +189,7 @@ int score_pool_run(const struct score_pool *pool, struct err *err)
 
     foreign_load_look(crew.foreign_load);
     while (result == 0) {
-        uint32_t number = next_case(&crew);
+        uint32_t number = score_next_case(&crew);
 
         if (number < pool->count)
             result = worker_start(&crew, number, err);

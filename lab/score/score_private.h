@@ -5,6 +5,9 @@
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_PRIVATE_H
 #define LOCKSTEP_LAB_SCORE_SCORE_PRIVATE_H
 
+#include <limits.h>
+#include <sys/types.h>
+
 #include <json-c/json.h>
 
 #include "core/rand.h"
@@ -17,7 +20,7 @@ struct score_truth { /* what was really injected, by the injectors' own account 
     uint64_t step;   /* the first in which it acted */
     int64_t mono_ns; /* when */
     double seconds;  /* made longer, all ranks together */
-    char how[160];
+    char method[160];
 };
 
 const struct fault_kind *score_kind(enum fault_id id);
@@ -67,6 +70,17 @@ void score_kernel_case(uint32_t number, struct rand *rand, struct score_case *at
 int score_kernel_join(const struct score_case *at, const char *state, struct json_object *answer,
                       struct err *err);
 const char *score_kernel_name(const struct fault *fault); /* NULL: there is no such log */
+
+/* score_sensors.c: a tree that the agents of the run read. */
+struct sensors_scene {
+    char tree[PATH_MAX];
+    pid_t pid; /* who changes it; 0: there is none */
+};
+void score_sensors_case(uint32_t number, struct rand *rand, struct score_case *at);
+const char *score_sensors_name(const struct fault *fault); /* NULL: there is no such tree */
+/* Nothing happens for other cases.  The demo inherits where the tree is. */
+int score_sensors_begin(const struct score_case *at, struct sensors_scene *scene, struct err *err);
+void score_sensors_end(struct sensors_scene *scene);
 
 /* What `lockstep why --json` of this directory says; NULL: nothing.  The caller's to put. */
 struct json_object *score_why(const char *directory, const char *state);

@@ -75,7 +75,7 @@ uint32_t score_size(uint32_t which)
 }
 
 /* A quarter of the ranks goes and comes back, or in some rounds none does: then all begin again as they were. */
-static void elastic_case(struct score_case *at, uint32_t round)
+static void score_elastic_case(struct score_case *at, uint32_t round)
 {
     struct fault *fault = &at->fault;
 
@@ -120,7 +120,7 @@ void score_series_case(const char *family, uint32_t number, struct rand *rand,
         fault->set |= FAULT_FACTOR | FAULT_STEPS;
     }
     if (id == FAULT_ELASTIC)
-        elastic_case(at, round);
+        score_elastic_case(at, round);
     if (fault->kind->all_params & FAULT_RANK && round % 2 == 0)
         fault->set &= ~(uint32_t)FAULT_RANK; /* all of them */
     fault->set &= fault->kind->params;
@@ -274,17 +274,17 @@ static const struct score_pair {
 };
 _Static_assert(COUNT(pairs) == SCORE_PAIRS, "as the header says");
 
-static uint32_t replica(const struct score_case *at, uint32_t rank)
+static uint32_t score_replica(const struct score_case *at, uint32_t rank)
 {
     return rank / at->tp % at->dp;
 }
 
 /* Far from the first, and not behind it in the same pipeline: what waits there for its input cannot go wrong. */
-static uint32_t other_replica(const struct score_case *at)
+static uint32_t score_other_replica(const struct score_case *at)
 {
     uint32_t rank = (at->fault.rank + 1 + (at->ranks - 1) / 2) % at->ranks;
 
-    while (replica(at, rank) == replica(at, at->fault.rank))
+    while (score_replica(at, rank) == score_replica(at, at->fault.rank))
         rank = (rank + 1) % at->ranks;
     return rank;
 }
@@ -316,7 +316,7 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
             fault[i]->set &= ~(uint32_t)FAULT_RANK;
         fault[i]->set &= fault[i]->kind->params;
     }
-    at->also.rank = other_replica(at);
+    at->also.rank = score_other_replica(at);
     if (pair->fault[1] == FAULT_KILL) /* the straggler has to be known by then */
         at->also.step = ONSET + 15;
 }

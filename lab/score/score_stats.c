@@ -7,11 +7,13 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "judge/median.h"
+
 #define DOUBT 0.05
 #define HALVINGS 60
 
 /* Chance of `good` or more of `trials` when each is good with chance `share`; 0 < share < 1. */
-static double binomial_tail(uint32_t good, uint32_t trials, double share)
+static double stats_binomial_tail(uint32_t good, uint32_t trials, double share)
 {
     double sum = 0;
 
@@ -30,7 +32,7 @@ double stats_share_low95(uint32_t good, uint32_t trials)
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
 
-        if (binomial_tail(good, trials, middle) < DOUBT)
+        if (stats_binomial_tail(good, trials, middle) < DOUBT)
             low = middle;
         else
             high = middle;
@@ -39,7 +41,7 @@ double stats_share_low95(uint32_t good, uint32_t trials)
 }
 
 /* Chance of at most `events` where `expected` are. */
-static double poisson_head(uint32_t events, double expected)
+static double stats_poisson_head(uint32_t events, double expected)
 {
     double sum = 0;
 
@@ -55,7 +57,7 @@ double stats_events_high95(uint32_t events)
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
 
-        if (poisson_head(events, middle) > DOUBT)
+        if (stats_poisson_head(events, middle) > DOUBT)
             low = middle;
         else
             high = middle;
@@ -63,17 +65,10 @@ double stats_events_high95(uint32_t events)
     return high;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-
-    return *left < *right ? -1 : *left > *right;
-}
-
 double stats_quantile(double *value, uint32_t count, double at)
 {
     if (count == 0)
         return 0;
-    qsort(value, count, sizeof(*value), compare_doubles);
+    qsort(value, count, sizeof(*value), order_f64);
     return value[(uint32_t)(at * (count - 1) + 0.5)];
 }

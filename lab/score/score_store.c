@@ -54,9 +54,9 @@ static const struct field {
     FIELD(seconds, TYPE_F64),
     FIELD(steps, TYPE_U64),
     FIELD(run_seconds, TYPE_F64),
-    FIELD(said, TYPE_TEXT),
+    FIELD_AS("said", summary, TYPE_TEXT),
     FIELD(run, TYPE_TEXT),
-    FIELD(ledger.whole, TYPE_F64),
+    FIELD_AS("ledger.whole", ledger.total, TYPE_F64),
     FIELD(ledger.bucket, TYPE_F64S),
     FIELD(ledger.injected, TYPE_F64),
     FIELD_AS("others", foreign_load, TYPE_F64),
@@ -64,7 +64,7 @@ static const struct field {
 };
 
 /* Who adds a field there adds a row here: else it is lost when a score goes on. */
-_Static_assert(sizeof(struct score_result) == 1048, "a row for each field of struct score_result");
+_Static_assert(sizeof(struct score_result) == 1056, "a row for each field of struct score_result");
 
 static struct json_object *field_write(const struct field *field, const void *place)
 {
@@ -89,7 +89,7 @@ static struct json_object *field_write(const struct field *field, const void *pl
     }
 }
 
-static int array_read(struct json_object *array, double *ret, size_t count)
+static int score_array_read(struct json_object *array, double *ret, size_t count)
 {
     if (!json_object_is_type(array, json_type_array) || json_object_array_length(array) != count)
         return -EINVAL;
@@ -120,7 +120,7 @@ static int field_read(const struct field *field, struct json_object *value, void
         *(double *)place = real;
         return isfinite(real) ? 0 : -EINVAL;
     case TYPE_F64S:
-        return array_read(value, place, field->size / sizeof(double));
+        return score_array_read(value, place, field->size / sizeof(double));
     default:
         return json_object_is_type(value, json_type_string) &&
                        (size_t)snprintf(place, field->size, "%s", json_object_get_string(value)) <
@@ -147,7 +147,7 @@ char *score_record_write(const struct score_record *record)
     return line;
 }
 
-static int object_read(struct json_object *object, struct score_record *ret)
+static int score_object_read(struct json_object *object, struct score_record *ret)
 {
     struct json_object *value;
     char *end;
@@ -173,8 +173,8 @@ int score_record_read(const char *line, struct score_record *ret)
 {
     struct score_record record = { 0 };
     struct json_object *object = json_tokener_parse(line);
-    int result =
-        json_object_is_type(object, json_type_object) ? object_read(object, &record) : -EINVAL;
+    int result = json_object_is_type(object, json_type_object) ? score_object_read(object, &record)
+                                                               : -EINVAL;
 
     json_object_put(object);
     if (result == 0)
@@ -184,7 +184,7 @@ int score_record_read(const char *line, struct score_record *ret)
 
 /* ---- the directory ---- */
 
-static int program_hash(const char *path, uint64_t *hash, struct err *err)
+static int score_program_hash(const char *path, uint64_t *hash, struct err *err)
 {
     CLEAN(file_clean) FILE *file = fopen(path, "re");
     char chunk[65536];
@@ -198,21 +198,21 @@ static int program_hash(const char *path, uint64_t *hash, struct err *err)
 }
 
 /* This program and the lockstep that it tries: a result of another one says nothing about them. */
-static int build_read(uint64_t *ret, struct err *err)
+static int score_build_read(uint64_t *ret, struct err *err)
 {
     struct path lockstep;
     uint64_t hash = 0;
-    int result = program_hash("/proc/self/exe", &hash, err);
+    int result = score_program_hash("/proc/self/exe", &hash, err);
 
     /* Unit tests have none beside them. */
     if (result == 0 && sibling_find("lockstep", &lockstep, NULL) == 0)
-        result = program_hash(lockstep.text, &hash, err);
+        result = score_program_hash(lockstep.text, &hash, err);
     if (result == 0)
         *ret = hash;
     return result;
 }
 
-static int record_put(struct score_store *store, const struct score_record *record)
+static int score_record_put(struct score_store *store, const struct score_record *record)
 {
     if (!ARRAY_FIT(store->record, store->room, store->count + 1))
         return -ENOMEM;
@@ -221,7 +221,7 @@ static int record_put(struct score_store *store, const struct score_record *reco
 }
 
 /* The lock is this process's alone: children do not have it, and it ends with us. */
-static int file_open(struct score_store *store, struct err *err)
+static int score_file_open(struct score_store *store, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
@@ -236,7 +236,7 @@ static int file_open(struct score_store *store, struct err *err)
     return 0;
 }
 
-static int lines_read(struct score_store *store, struct err *err)
+static int score_lines_read(struct score_store *store, struct err *err)
 {
     CLEAN(free_clean) char *line = NULL;
     size_t room = 0;
@@ -250,7 +250,7 @@ static int lines_read(struct score_store *store, struct err *err)
         if (size > (ssize_t)LINE_BYTES || score_record_read(line, &record) < 0 ||
             record.build != store->build)
             store->foreign++;
-        else if (record_put(store, &record) < 0)
+        else if (score_record_put(store, &record) < 0)
             return err_nomem(err);
     }
     if (!feof(store->file))
@@ -268,11 +268,11 @@ int score_store_open(const char *dir, struct score_store *ret, struct err *err)
     snprintf(store.path, sizeof(store.path), "%s/results.jsonl", store.dir);
     if (mkdir(store.dir, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: %m", store.dir);
-    result = build_read(&store.build, err);
+    result = score_build_read(&store.build, err);
     if (result == 0)
-        result = file_open(&store, err);
+        result = score_file_open(&store, err);
     if (result == 0)
-        result = lines_read(&store, err);
+        result = score_lines_read(&store, err);
     if (result < 0) {
         score_store_close(&store);
         return result;
@@ -311,7 +311,7 @@ int score_store_add(struct score_store *store, const struct score_case *at,
 
     score_case_command(at, record.command, sizeof(record.command));
     line = score_record_write(&record);
-    if (!line || record_put(store, &record) < 0)
+    if (!line || score_record_put(store, &record) < 0)
         return err_nomem(err);
     if (store->torn && write(fd, "\n", 1) == 1)
         store->torn = false; /* who wrote the last line was stopped in the middle of it */

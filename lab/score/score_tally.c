@@ -21,7 +21,7 @@ static struct score_tally *tally_of(struct score_board *board, const char *famil
     return &board->family[board->families++];
 }
 
-static struct score_calm *calm_of(struct score_board *board, const char *family)
+static struct score_calm *score_calm_of(struct score_board *board, const char *family)
 {
     for (uint32_t i = 0; i < board->calm_families; i++) {
         if (strcmp(board->calm_family[i].family, family) == 0)
@@ -49,7 +49,7 @@ static void tally_add(struct score_tally *tally, const struct score_result *resu
     tally->expected += expected;
     tally->spoken += result->verdicts > 0;
     tally->clean += result->verdicts > 0 && result->wrong == 0;
-    tally->whole += result->found && right == expected;
+    tally->complete += result->found && right == expected;
     tally->verdicts += result->verdicts;
     tally->brier += result->brier;
     if (result->found) {
@@ -58,7 +58,7 @@ static void tally_add(struct score_tally *tally, const struct score_result *resu
     }
 }
 
-static void calm_add(struct score_calm *calm, const struct score_result *result)
+static void score_calm_add(struct score_calm *calm, const struct score_result *result)
 {
     if (!calm)
         return;
@@ -75,8 +75,8 @@ void score_board_add(struct score_board *board, const struct score_case *at,
     if (!result->ran) {
         board->skipped++;
     } else if (!score_expect(&at->fault)) {
-        calm_add(&board->calm, result);
-        calm_add(calm_of(board, family), result);
+        score_calm_add(&board->calm, result);
+        score_calm_add(score_calm_of(board, family), result);
         /* A false alarm is as good as its confidence, too. */
         board->all.verdicts += result->verdicts;
         board->all.brier += result->brier;
@@ -86,9 +86,9 @@ void score_board_add(struct score_board *board, const struct score_case *at,
     }
 }
 
-static double score_tally_share(uint32_t part, uint32_t whole)
+static double score_tally_share(uint32_t part, uint32_t complete)
 {
-    return whole ? (double)part / whole : 1;
+    return complete ? (double)part / complete : 1;
 }
 
 double score_precision(const struct score_tally *tally)
@@ -108,7 +108,7 @@ double score_recall(const struct score_tally *tally)
 
 double score_recall_low95(const struct score_tally *tally)
 {
-    return stats_share_low95(tally->whole, tally->cases);
+    return stats_share_low95(tally->complete, tally->cases);
 }
 
 double score_layer_exact(const struct score_tally *tally)

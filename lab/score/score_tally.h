@@ -18,8 +18,8 @@ struct score_tally { /* of a family, or of all */
     const char *family;
     uint32_t cases, found, layers, right, wrong, expected;
     uint32_t spoken,
-        clean;      /* cases in which anything was said; of these, with nothing wrong in it */
-    uint32_t whole; /* cases in which everybody who is to be named was */
+        clean;         /* cases in which anything was said; of these, with nothing wrong in it */
+    uint32_t complete; /* cases in which everybody who is to be named was */
     uint32_t verdicts;
     double brier; /* sum */
     double seconds[SCORE_CASES_MAX], steps[SCORE_CASES_MAX];

@@ -69,7 +69,7 @@ static void takes_what_is_not_said_from_the_kind(void **state)
 static void says_what_is_wrong(void **state)
 {
     static const struct {
-        const char *text, *says;
+        const char *text, *message;
     } bad[] = {
         { "gpu-fast", "unknown fault 'gpu-fast'" },
         { "", "unknown fault ''" },
@@ -99,7 +99,7 @@ static void says_what_is_wrong(void **state)
         struct err err = { "" };
 
         assert_true(fault_parse(bad[i].text, &fault, &err) < 0);
-        if (!strstr(err.text, bad[i].says))
+        if (!strstr(err.text, bad[i].message))
             fail_msg("%s: said '%s'", bad[i].text, err.text);
     }
 }
@@ -219,7 +219,7 @@ static void a_plan_reads_back_as_it_was_written(void **state)
 {
     char path[] = "/tmp/lockstep-test-plan-XXXXXX";
     int fd = mkstemp(path);
-    struct plan plan = { .truth = "/tmp/some where/truth", .count = 2 }, again;
+    struct fault_plan plan = { .truth = "/tmp/some where/truth", .count = 2 }, again;
 
     (void)state;
     assert_true(fd >= 0);
@@ -240,7 +240,7 @@ static void a_plan_reads_back_as_it_was_written(void **state)
 static void a_bad_plan_names_the_line(void **state)
 {
     static const char text[] = "lockstep-plan 1\nfault none\nfault gpu-slow:rank=x\n";
-    struct plan plan;
+    struct fault_plan plan;
     struct err err = { "" };
 
     (void)state;
@@ -257,7 +257,7 @@ static void a_bad_plan_names_the_line(void **state)
 static void truth_adds_up_and_is_read_from_all_ranks(void **state)
 {
     char base[] = "/tmp/lockstep-test-truth-XXXXXX", path[80];
-    struct plan plan = { .count = 2 };
+    struct fault_plan plan = { .count = 2 };
     struct plan_deed deed[8];
 
     (void)state;

@@ -124,7 +124,7 @@ static void restarted_ranks_are_known_again_though_their_rings_have_the_old_name
     struct job *job = *state;
     char dir[sizeof(job->dir)];
     const struct inject_config config = { .ring_dir = dir, .world = RANKS, .nodes = 2 };
-    struct plan plan = { .count = 1 };
+    struct fault_plan plan = { .count = 1 };
     struct inject *inject = NULL;
     struct inject_report report;
     int64_t end;
@@ -153,7 +153,7 @@ static void neighbours_come_at_their_step_and_leave(void **state)
 {
     struct job *job = *state;
     const struct inject_config config = { .ring_dir = job->dir, .world = RANKS, .nodes = 2 };
-    struct plan plan = { .count = 2 };
+    struct fault_plan plan = { .count = 2 };
     struct inject *inject = NULL;
     struct inject_report report;
     int cpus = cpus_of(job->pid[1]);
@@ -166,7 +166,7 @@ static void neighbours_come_at_their_step_and_leave(void **state)
     assert_int_equal(until(inject, INJECT_ACTIVE, &report), INJECT_ACTIVE);
     assert_true(report.step >= 20);
     assert_true(report.time_ns > 0);
-    assert_non_null(strstr(report.how, "1 busy processes and 1 host threads share CPU"));
+    assert_non_null(strstr(report.method, "1 busy processes and 1 host threads share CPU"));
     assert_int_equal(cpus_of(job->pid[1]), 1);
     assert_int_equal(cpus_of(job->pid[0]), MAX(cpus - 1, 1)); /* another node has other CPUs */
     assert_int_equal(until(inject, INJECT_OVER, &report), INJECT_OVER);
@@ -179,7 +179,7 @@ static void what_is_active_is_taken_back_at_the_end(void **state)
 {
     struct job *job = *state;
     const struct inject_config config = { .ring_dir = job->dir, .world = RANKS, .nodes = 2 };
-    struct plan plan = { .count = 1 };
+    struct fault_plan plan = { .count = 1 };
     struct inject *inject = NULL;
     struct inject_report report;
     int cpus = cpus_of(job->pid[0]);
@@ -209,7 +209,7 @@ static void a_quota_moves_the_node_into_a_group_and_back(void **state)
 {
     struct job *job = *state;
     const struct inject_config config = { .ring_dir = job->dir, .world = RANKS, .nodes = 2 };
-    struct plan plan = { .count = 1 };
+    struct fault_plan plan = { .count = 1 };
     struct inject *inject = NULL;
     struct inject_report report;
     char before[4096], now[4096];
@@ -218,11 +218,11 @@ static void a_quota_moves_the_node_into_a_group_and_back(void **state)
     assert_int_equal(fault_parse("cpu-quota:node=1,factor=1.5,step=5", &plan.fault[0], NULL), 0);
     assert_int_equal(inject_create(&plan, &config, &inject, NULL), 0);
     if (until(inject, INJECT_ACTIVE, &report) == INJECT_SKIPPED) {
-        assert_true(report.how[0] != '\0'); /* never without a reason */
+        assert_true(report.method[0] != '\0'); /* never without a reason */
         inject_destroy(inject);
         groups_of(job->pid[1], now);
         assert_string_equal(now, before); /* and nothing half done */
-        print_message("skipped: %s\n", report.how);
+        print_message("skipped: %s\n", report.method);
         skip();
     }
     assert_int_equal(report.state, INJECT_ACTIVE);

@@ -47,7 +47,7 @@ static struct score_result compared(const struct score_case *at, const char *ans
 }
 
 #define DEED(fault, rank) "{\"fault\":\"" fault "\",\"rank\":" rank ",\"step\":20,\"mono_ns\":1000}"
-#define SAID(kind, layer, ranks, confidence)                                                       \
+#define VERDICTS(kind, layer, ranks, confidence)                                                   \
     "{\"kind\":\"" kind "\",\"layer\":\"" layer "\",\"ranks\":" ranks                              \
     ",\"confidence\":" confidence ",\"decided_step\":23}"
 #define ANSWER(deeds, said) "{\"injected\":[" deeds "],\"verdicts\":[" said "]}"
@@ -58,15 +58,16 @@ static void counts_what_is_right_and_what_is_not(void **state)
     struct score_result result;
 
     (void)state;
-    result = compared(&at, ANSWER(DEED("gpu-slow", "3"), SAID("straggler", "gpu", "[3]", "0.9")));
+    result =
+        compared(&at, ANSWER(DEED("gpu-slow", "3"), VERDICTS("straggler", "gpu", "[3]", "0.9")));
     assert_true(result.found && result.layer_exact && score_result_good(&at, &result));
     assert_int_equal(result.steps, 4);
     assert_true(result.brier > 0.0099 && result.brier < 0.0101);
 
     /* A rank too many, another layer, and a second verdict that nothing explains. */
     result = compared(&at, ANSWER(DEED("gpu-slow", "3"),
-                                  SAID("straggler", "cpu", "[3,4]",
-                                       "0.5") "," SAID("sync-stall", "fabric", "[]", "0.5")));
+                                  VERDICTS("straggler", "cpu", "[3,4]", "0.5") "," VERDICTS(
+                                      "sync-stall", "fabric", "[]", "0.5")));
     assert_true(result.found && !result.layer_exact && !score_result_good(&at, &result));
     assert_int_equal(result.right, 1);
     assert_int_equal(result.wrong, 2);
@@ -75,7 +76,7 @@ static void counts_what_is_right_and_what_is_not(void **state)
 
     result = compared(&at, ANSWER(DEED("gpu-slow", "3"), ""));
     assert_true(result.ran && !result.found && !score_result_good(&at, &result));
-    result = compared(&at, ANSWER("", SAID("straggler", "gpu", "[3]", "0.9")));
+    result = compared(&at, ANSWER("", VERDICTS("straggler", "gpu", "[3]", "0.9")));
     assert_false(result.ran); /* what was not made cannot be found */
 }
 
@@ -87,18 +88,18 @@ static void wants_each_of_two_faults(void **state)
 
     (void)state;
     result = compared(&at, ANSWER(DEED("gpu-slow", "3") "," DEED("host-sleep", "6"),
-                                  SAID("straggler", "gpu", "[3]", "0.9")));
+                                  VERDICTS("straggler", "gpu", "[3]", "0.9")));
     assert_false(result.found);
     assert_int_equal(result.right, 1);
     assert_int_equal(result.expected, 2);
     result = compared(&at, ANSWER(DEED("gpu-slow", "3") "," DEED("host-sleep", "6"),
-                                  SAID("straggler", "gpu", "[3]",
-                                       "0.9") "," SAID("straggler", "user-code", "[6]", "0.9")));
+                                  VERDICTS("straggler", "gpu", "[3]", "0.9") "," VERDICTS(
+                                      "straggler", "user-code", "[6]", "0.9")));
     assert_true(score_result_good(&at, &result));
     /* Each by the other's layer. */
     result = compared(&at, ANSWER(DEED("gpu-slow", "3") "," DEED("host-sleep", "6"),
-                                  SAID("straggler", "user-code", "[3]",
-                                       "0.9") "," SAID("straggler", "gpu", "[6]", "0.9")));
+                                  VERDICTS("straggler", "user-code", "[3]",
+                                           "0.9") "," VERDICTS("straggler", "gpu", "[6]", "0.9")));
     assert_true(result.found && !result.layer_exact);
 }
 
@@ -106,7 +107,7 @@ static void a_healthy_run_has_only_false_alarms(void **state)
 {
     struct score_case at = case_of("none", NULL);
     struct score_result result =
-        compared(&at, ANSWER("", SAID("straggler", "cpu", "[0,1]", "0.9")));
+        compared(&at, ANSWER("", VERDICTS("straggler", "cpu", "[0,1]", "0.9")));
     struct score_board *board = calloc(1, sizeof(*board));
 
     (void)state;
@@ -253,8 +254,8 @@ static void a_record_comes_back_whole(void **state)
                     .seconds = 1.5,
                     .steps = 7,
                     .run_seconds = 12.25,
-                    .ledger = { .whole = 3, .bucket[LEDGER_IMBALANCE] = 2.5, .injected = 0.125 },
-                    .said = "straggler/gpu ranks [ 3 ]",
+                    .ledger = { .total = 3, .bucket[LEDGER_IMBALANCE] = 2.5, .injected = 0.125 },
+                    .summary = "straggler/gpu ranks [ 3 ]",
                     .run = "20261115-0000" }
     };
     struct score_record read;
@@ -266,7 +267,7 @@ static void a_record_comes_back_whole(void **state)
     assert_int_equal(score_record_read(line, &read), 0);
     assert_int_equal(read.build, record.build);
     assert_string_equal(read.command, record.command);
-    assert_string_equal(read.result.said, record.result.said);
+    assert_string_equal(read.result.summary, record.result.summary);
     assert_string_equal(read.result.run, record.result.run);
     assert_int_equal(read.result.steps, 7);
     assert_true(read.result.found && !read.result.layer_exact && read.result.brier == 0.25);
@@ -284,10 +285,10 @@ static struct score_case case_with(enum fault_id id)
 static void lost_seconds_are_looked_for_where_they_belong(void **state)
 {
     struct score_case gpu = case_with(FAULT_GPU_SLOW), data = case_with(FAULT_UNEVEN_DATA);
-    struct score_ledger twin = { .whole = 40,
+    struct score_ledger twin = { .total = 40,
                                  .bucket[LEDGER_STRAGGLER_WAIT] = 1,
                                  .bucket[LEDGER_IMBALANCE] = 2 };
-    struct score_ledger run = { .whole = 50,
+    struct score_ledger run = { .total = 50,
                                 .bucket[LEDGER_STRAGGLER_WAIT] = 9,
                                 .bucket[LEDGER_IMBALANCE] = 4,
                                 .injected = 2 };
@@ -306,7 +307,7 @@ static void lost_seconds_are_looked_for_where_they_belong(void **state)
     run.bucket[LEDGER_IMBALANCE] = 11.5;
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == -0.5);
     /* Nor is some noise more; but what is in that bucket beyond it is missing from the fault's. */
-    run = (struct score_ledger){ .whole = 50,
+    run = (struct score_ledger){ .total = 50,
                                  .bucket[LEDGER_STRAGGLER_WAIT] = 1.5,
                                  .bucket[LEDGER_IMBALANCE] = 9.5,
                                  .bucket[LEDGER_PRODUCTIVE] = 2,
@@ -323,8 +324,8 @@ static void errors_within_the_blur_are_the_machines(void **state)
     struct score_case cases[] = { case_with(FAULT_GPU_SLOW), case_with(FAULT_NONE),
                                   case_with(FAULT_NONE) };
     struct score_result results[3] = {
-        { .ran = true, .ledger = { .whole = 110, .bucket[LEDGER_STRAGGLER_WAIT] = 11 } },
-        { .ran = true, .ledger = { .whole = 100, .bucket[LEDGER_STRAGGLER_WAIT] = 2 } },
+        { .ran = true, .ledger = { .total = 110, .bucket[LEDGER_STRAGGLER_WAIT] = 11 } },
+        { .ran = true, .ledger = { .total = 100, .bucket[LEDGER_STRAGGLER_WAIT] = 2 } },
     };
 
     (void)state;
@@ -335,7 +336,7 @@ static void errors_within_the_blur_are_the_machines(void **state)
                 ledger_scores->blurred == 0);
     assert_false(ledger_scores_good(ledger_scores));
     cases[2].twin = 0;
-    results[2] = (struct score_result){ .ran = true, .ledger = { .whole = 102 } };
+    results[2] = (struct score_result){ .ran = true, .ledger = { .total = 102 } };
     results[2].ledger.bucket[LEDGER_STRAGGLER_WAIT] = 3;
     ledger_scores_fill(cases, results, 3, ledger_scores); /* mean of two: 9 lost, 8.5 found */
     assert_true(ledger_scores->at[0].due == 9 && ledger_scores->at[0].found == 8.5 &&

@@ -25,9 +25,9 @@ static void feed(struct toy_model *toy)
 }
 
 /* One whole step of the cut in `cuts` tensor parts, summed by hand. */
-static void learn(struct toy_model *toy, uint32_t cuts)
+static void learn(struct toy_model *toy, uint32_t parts)
 {
-    for (uint32_t i = 0; i < cuts; i++) {
+    for (uint32_t i = 0; i < parts; i++) {
         toy_step_begin(&toy[i]);
         feed(&toy[i]);
     }
@@ -35,7 +35,7 @@ static void learn(struct toy_model *toy, uint32_t cuts)
         uint32_t block = (uint32_t)(pass < BLOCKS ? pass : 2 * BLOCKS - 1 - pass);
         float sum[TOY_CELLS] = { 0 };
 
-        for (uint32_t i = 0; i < cuts; i++) {
+        for (uint32_t i = 0; i < parts; i++) {
             if (pass == BLOCKS)
                 toy_loss(&toy[i], 0);
             if (pass < BLOCKS)
@@ -45,7 +45,7 @@ static void learn(struct toy_model *toy, uint32_t cuts)
             for (size_t j = 0; j < TOY_CELLS; j++)
                 sum[j] += toy[i].part[j];
         }
-        for (uint32_t i = 0; i < cuts; i++) {
+        for (uint32_t i = 0; i < parts; i++) {
             memcpy(toy[i].part, sum, sizeof(sum));
             if (pass < BLOCKS)
                 toy_forward_absorb(&toy[i], 0, block);
@@ -55,11 +55,11 @@ static void learn(struct toy_model *toy, uint32_t cuts)
     }
 }
 
-static void make(struct toy_model *toy, uint32_t cuts)
+static void make(struct toy_model *toy, uint32_t parts)
 {
-    for (uint32_t i = 0; i < cuts; i++) {
+    for (uint32_t i = 0; i < parts; i++) {
         const struct toy_config config = { .seed = 5,
-                                           .tp = cuts,
+                                           .tp = parts,
                                            .tp_index = i,
                                            .blocks = BLOCKS,
 
@@ -96,18 +96,18 @@ static void gradients_are_the_slope_of_the_loss(void **state)
 
 static void a_cut_network_is_the_same_network(void **state)
 {
-    struct toy_model whole, part[2];
+    struct toy_model full, part[2];
 
     (void)state;
-    make(&whole, 1);
+    make(&full, 1);
     make(part, 2);
-    learn(&whole, 1);
+    learn(&full, 1);
     learn(part, 2);
-    assert_true(fabs(whole.loss - part[0].loss) < 1e-4 * whole.loss);
+    assert_true(fabs(full.loss - part[0].loss) < 1e-4 * full.loss);
     assert_true(part[0].loss == part[1].loss);
-    assert_true(fabs(toy_norm_squared(&whole, 1) - toy_norm_squared(&part[0], 1) -
-                     toy_norm_squared(&part[1], 1)) < 1e-3 * toy_norm_squared(&whole, 1));
-    toy_free(&whole);
+    assert_true(fabs(toy_norm_squared(&full, 1) - toy_norm_squared(&part[0], 1) -
+                     toy_norm_squared(&part[1], 1)) < 1e-3 * toy_norm_squared(&full, 1));
+    toy_free(&full);
     toy_free(&part[0]);
     toy_free(&part[1]);
 }

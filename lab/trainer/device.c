@@ -38,7 +38,7 @@ struct device {
     struct device_stream stream[DEVICE_STREAMS];
 };
 
-static bool work_ready(const struct device_work *work)
+static bool device_work_ready(const struct device_work *work)
 {
     for (size_t i = 0; i < COUNT(work->dep); i++)
         if (work->dep[i] && !work->dep[i]->done)
@@ -53,7 +53,7 @@ static struct device_work *stream_take(struct device_stream *stream)
     struct device_work *work = NULL;
 
     pthread_mutex_lock(&device->lock);
-    while (!device->stopping && !(stream->first && work_ready(stream->first))) {
+    while (!device->stopping && !(stream->first && device_work_ready(stream->first))) {
         stream->waits = true;
         pthread_cond_wait(&stream->more, &device->lock);
         stream->waits = false;
@@ -77,7 +77,7 @@ static void stream_finish(struct device_stream *stream, struct device_work *work
     for (int i = 1; i < DEVICE_STREAMS; i++) {
         struct device_stream *other = &device->stream[i];
 
-        if (other->waits && other->first && work_ready(other->first))
+        if (other->waits && other->first && device_work_ready(other->first))
             pthread_cond_signal(&other->more);
     }
     if (--device->pending == 0 || work == device->awaited)
@@ -98,7 +98,7 @@ static void stream_fail(struct device_stream *stream, int result, const struct e
     pthread_mutex_unlock(&device->lock);
 }
 
-static void sleep_until(int64_t ns)
+static void device_sleep_until(int64_t ns)
 {
     struct timespec until = time_spec(ns);
 
@@ -106,7 +106,7 @@ static void sleep_until(int64_t ns)
         ;
 }
 
-static int64_t work_begin(const struct device_work *work, int64_t last_end_ns)
+static int64_t device_work_begin(const struct device_work *work, int64_t last_end_ns)
 {
     int64_t begin = MAX(work->enqueue_ns, last_end_ns);
 
@@ -141,13 +141,13 @@ static void *stream_main(void *argument)
         struct err err = { "" };
         int result;
 
-        work->begin_ns = work_begin(work, stream->last_end_ns);
+        work->begin_ns = device_work_begin(work, stream->last_end_ns);
         result = work->run(work, context, &err);
         if (result < 0) {
             stream_fail(stream, result, &err);
             return NULL;
         }
-        sleep_until(work->end_ns);
+        device_sleep_until(work->end_ns);
         stream->last_end_ns = work->end_ns;
         if (work->ended)
             work->ended(work, context);
@@ -251,7 +251,7 @@ int device_launch(struct device *device, struct device_work *work, struct err *e
             stream->first = work;
         stream->last = work;
         device->pending++;
-        if (stream->waits && stream->first == work && work_ready(work))
+        if (stream->waits && stream->first == work && device_work_ready(work))
             pthread_cond_signal(&stream->more);
     }
     pthread_mutex_unlock(&device->lock);

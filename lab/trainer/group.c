@@ -138,7 +138,7 @@ enum group_way {
 static int group_talk(struct group *group, uint32_t peer, enum group_way way, const void *data,
                       size_t bytes, int64_t *latest_ns, const void **ret_in, struct err *err)
 {
-    size_t whole = sizeof(struct group_head) + bytes;
+    size_t total = sizeof(struct group_head) + bytes;
     struct group_message *out = (void *)group->scratch;
     struct group_message *in = (void *)(group->scratch + group_room(bytes));
     int fd = group->fd[peer], result = 0;
@@ -147,11 +147,11 @@ static int group_talk(struct group *group, uint32_t peer, enum group_way way, co
     if (way & WAY_SEND)
         memcpy(out->data, data, bytes);
     if (way == WAY_BOTH)
-        result = socket_exchange(fd, out, in, whole, &group->wait);
+        result = socket_exchange(fd, out, in, total, &group->wait);
     else if (way == WAY_SEND)
-        result = socket_send(fd, out, whole, &group->wait);
+        result = socket_send(fd, out, total, &group->wait);
     else
-        result = socket_recv(fd, in, whole, &group->wait);
+        result = socket_recv(fd, in, total, &group->wait);
     if (result < 0)
         return group_lost(group, peer, result, err);
     if (!(way & WAY_RECV))

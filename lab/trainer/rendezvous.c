@@ -47,7 +47,7 @@ struct rendezvous {
     size_t guests, guest_room;
 };
 
-static void fd_close(int *fd)
+static void rendezvous_fd_close(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -59,19 +59,19 @@ void rendezvous_close(struct rendezvous *rendezvous)
     if (!rendezvous)
         return;
     for (size_t i = 0; i < rendezvous->guests; i++)
-        fd_close(&rendezvous->guest[i].fd);
-    fd_close(&rendezvous->listen_fd);
+        rendezvous_fd_close(&rendezvous->guest[i].fd);
+    rendezvous_fd_close(&rendezvous->listen_fd);
     free(rendezvous->guest);
     free(rendezvous->place);
     free(rendezvous);
 }
 
-static void rendezvous_clean(struct rendezvous **rendezvous)
+void rendezvous_clean(struct rendezvous **rendezvous)
 {
     rendezvous_close(*rendezvous);
 }
 
-static void addrinfo_clean(struct addrinfo **info)
+static void rendezvous_addrinfo_clean(struct addrinfo **info)
 {
     if (*info)
         freeaddrinfo(*info);
@@ -84,7 +84,7 @@ static struct socket_wait rendezvous_wait(const struct rendezvous *rendezvous)
     return (struct socket_wait){ -1, (int)MAX(left / NS_PER_MS, 1) };
 }
 
-static void addr_port_set(struct sockaddr_storage *addr, uint16_t port)
+static void rendezvous_addr_port_set(struct sockaddr_storage *addr, uint16_t port)
 {
     if (addr->ss_family == AF_INET)
         ((struct sockaddr_in *)addr)->sin_port = htons(port);
@@ -92,7 +92,7 @@ static void addr_port_set(struct sockaddr_storage *addr, uint16_t port)
         ((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
 }
 
-static uint16_t addr_port(const struct sockaddr_storage *addr)
+static uint16_t rendezvous_addr_port(const struct sockaddr_storage *addr)
 {
     return ntohs(addr->ss_family == AF_INET ? ((const struct sockaddr_in *)addr)->sin_port
                                             : ((const struct sockaddr_in6 *)addr)->sin6_port);
@@ -110,7 +110,8 @@ static int rendezvous_listen(struct rendezvous *rendezvous, const struct rendezv
     setsockopt(rendezvous->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(rendezvous->listen_fd, (const struct sockaddr *)&place->addr, place->size) < 0 ||
         listen(rendezvous->listen_fd, 1024) < 0)
-        return err_set(err, -errno, "cannot listen on port %u: %m", addr_port(&place->addr));
+        return err_set(err, -errno, "cannot listen on port %u: %m",
+                       rendezvous_addr_port(&place->addr));
     return 0;
 }
 
@@ -118,7 +119,7 @@ static int rendezvous_resolve(const struct rendezvous_config *config, struct ren
                               struct err *err)
 {
     struct addrinfo hint = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-    CLEAN(addrinfo_clean) struct addrinfo *info = NULL;
+    CLEAN(rendezvous_addrinfo_clean) struct addrinfo *info = NULL;
     int result = getaddrinfo(config->addr, config->port, &hint, &info);
 
     if (result != 0)
@@ -173,17 +174,17 @@ static int rendezvous_missing(const struct rendezvous *rendezvous, struct err *e
                    rendezvous->config.world, rendezvous->config.timeout_ms / 1e3, list);
 }
 
-static void fds_close(int **fd_of_rank)
+static void rendezvous_fds_close(int **fd_of_rank)
 {
     for (int *fd = *fd_of_rank; fd && *fd != -2; fd++)
-        fd_close(fd);
+        rendezvous_fd_close(fd);
     free(*fd_of_rank);
 }
 
 static int rendezvous_host(struct rendezvous *rendezvous, struct err *err) /* rank 0 */
 {
     uint32_t world = rendezvous->config.world;
-    CLEAN(fds_close) int *fd = calloc(world + 1, sizeof(*fd));
+    CLEAN(rendezvous_fds_close) int *fd = calloc(world + 1, sizeof(*fd));
     size_t bytes = world * sizeof(*rendezvous->place);
 
     if (!fd)
@@ -208,7 +209,7 @@ static int rendezvous_host(struct rendezvous *rendezvous, struct err *err) /* ra
         place->size = sizeof(place->addr);
         if (getpeername(guest, (struct sockaddr *)&place->addr, &place->size) < 0)
             return err_set(err, -errno, "rank %u: %m", hello.rank);
-        addr_port_set(&place->addr, (uint16_t)hello.port);
+        rendezvous_addr_port_set(&place->addr, (uint16_t)hello.port);
     }
     for (uint32_t rank = 1; rank < world; rank++) {
         struct socket_wait wait = rendezvous_wait(rendezvous);
@@ -252,7 +253,7 @@ static int rendezvous_dial(const struct rendezvous_place *place, int *ret_fd,
 /* Rank 0 may not listen yet, or the way to it has been down until now: what the kernel has learnt about neighbours
  * that did not answer it forgets only after some seconds.
  */
-static bool may_pass(int result)
+static bool rendezvous_may_pass(int result)
 {
     return result == -ECONNREFUSED || result == -ECONNRESET || result == -ETIMEDOUT ||
            result == -EHOSTUNREACH || result == -ENETUNREACH;
@@ -269,7 +270,7 @@ static int rendezvous_dial_master(struct rendezvous *rendezvous,
         if (result == 0)
             return 0;
         errno = -result;
-        if (time_mono_ns() >= rendezvous->deadline_ns || !may_pass(result))
+        if (time_mono_ns() >= rendezvous->deadline_ns || !rendezvous_may_pass(result))
             return err_set(err, result, "rank 0 at %s:%s: %m", rendezvous->config.addr,
                            rendezvous->config.port);
         nanosleep(&(struct timespec){ .tv_nsec = RENDEZVOUS_RETRY_NS }, NULL);
@@ -296,13 +297,13 @@ static int rendezvous_join(struct rendezvous *rendezvous, const struct rendezvou
     /* We listen at the address by which rank 0 sees us, at any free port. */
     if (getsockname(fd, (struct sockaddr *)&own.addr, &own.size) < 0)
         return err_set(err, -errno, "getsockname: %m");
-    addr_port_set(&own.addr, 0);
+    rendezvous_addr_port_set(&own.addr, 0);
     result = rendezvous_listen(rendezvous, &own, err);
     if (result < 0)
         return result;
     if (getsockname(rendezvous->listen_fd, (struct sockaddr *)&own.addr, &own.size) < 0)
         return err_set(err, -errno, "getsockname: %m");
-    hello.port = addr_port(&own.addr);
+    hello.port = rendezvous_addr_port(&own.addr);
     wait = rendezvous_wait(rendezvous);
     result = socket_send(fd, &hello, sizeof(hello), &wait);
     if (result == 0)

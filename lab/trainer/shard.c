@@ -43,30 +43,30 @@ void shard_put(struct buf *out, const struct shard *shard)
 int shard_get(const void *data, size_t bytes, struct shard *ret, const void **values,
               struct err *err)
 {
-    struct reader cut = reader_of(data, bytes);
+    struct reader in = reader_of(data, bytes);
     struct shard shard = { 0 };
     uint32_t version, head;
 
-    if (reader_get_u64(&cut) != SHARD_MAGIC)
+    if (reader_get_u64(&in) != SHARD_MAGIC)
         return err_set(err, -EPROTO, "not a shard");
-    version = reader_get_u32(&cut);
-    head = reader_get_u32(&cut);
-    if (cut.bad || version != SHARD_VERSION || head != SHARD_HEAD_BYTES - 16)
+    version = reader_get_u32(&in);
+    head = reader_get_u32(&in);
+    if (in.bad || version != SHARD_VERSION || head != SHARD_HEAD_BYTES - 16)
         return err_set(err, -EPROTO, "unknown version %u", version);
-    shard.step = reader_get_u64(&cut);
-    shard.seed = reader_get_u64(&cut);
-    shard.rank = reader_get_u32(&cut);
-    shard.world = reader_get_u32(&cut);
-    shard.tp = reader_get_u32(&cut);
-    shard.pp = reader_get_u32(&cut);
-    shard.dp = reader_get_u32(&cut);
-    shard.count = reader_get_u32(&cut);
-    if (reader_get_u32(&cut) != (cut.bad ? 0 : crc32c(0, data, SHARD_HEAD_BYTES)) || cut.bad)
+    shard.step = reader_get_u64(&in);
+    shard.seed = reader_get_u64(&in);
+    shard.rank = reader_get_u32(&in);
+    shard.world = reader_get_u32(&in);
+    shard.tp = reader_get_u32(&in);
+    shard.pp = reader_get_u32(&in);
+    shard.dp = reader_get_u32(&in);
+    shard.count = reader_get_u32(&in);
+    if (reader_get_u32(&in) != (in.bad ? 0 : crc32c(0, data, SHARD_HEAD_BYTES)) || in.bad)
         return err_set(err, -EPROTO, "the header is damaged");
-    if (shard.count > SHARD_VALUES_MAX || reader_left(&cut) != shard.count * 4ull + 4)
-        return err_set(err, -EPROTO, "has %zu bytes for %u values", reader_left(&cut), shard.count);
-    *values = reader_get(&cut, shard.count * sizeof(float));
-    if (reader_get_u32(&cut) != crc32c(0, *values, shard.count * sizeof(float)))
+    if (shard.count > SHARD_VALUES_MAX || reader_left(&in) != shard.count * 4ull + 4)
+        return err_set(err, -EPROTO, "has %zu bytes for %u values", reader_left(&in), shard.count);
+    *values = reader_get(&in, shard.count * sizeof(float));
+    if (reader_get_u32(&in) != crc32c(0, *values, shard.count * sizeof(float)))
         return err_set(err, -EPROTO, "the values are damaged");
     *ret = shard;
     return 0;
@@ -89,7 +89,7 @@ static int shard_write_all(int fd, const void *data, size_t bytes)
     return 0;
 }
 
-static int dir_sync(const char *dir)
+static int shard_dir_sync(const char *dir)
 {
     CLEAN(fd_clean) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -123,7 +123,7 @@ int shard_write(const char *dir, const struct shard *shard, struct err *err)
     if (result == 0 && rename(temporary, path) < 0)
         result = -errno;
     if (result == 0)
-        result = dir_sync(dir);
+        result = shard_dir_sync(dir);
     errno = -result;
     if (result < 0)
         return err_set(err, result, "%s: %m", path);
@@ -180,7 +180,7 @@ int shard_read(const char *dir, const struct shard *want, float *value, struct e
     return 0;
 }
 
-static int newest_first(const void *a, const void *b)
+static int shard_newest_first(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
 
@@ -208,7 +208,7 @@ int shard_list(const char *dir, uint32_t rank, uint64_t *step, size_t room, stru
             step[count++] = of_step;
     }
     if (count > 0)
-        qsort(step, count, sizeof(*step), newest_first);
+        qsort(step, count, sizeof(*step), shard_newest_first);
     return (int)count;
 }
 

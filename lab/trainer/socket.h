@@ -2,7 +2,7 @@
  *
  * A socket here is non-blocking.  Every call ends when its bytes are through, when the
  * peer is gone (-ECONNRESET, also for an orderly end of stream: a rank that leaves in the
- * middle of a job is lost either way), when the time is up (-ETIMEDOUT) or when somebody
+ * middle of a job is lost either way), when the time is up (-ETIMEDOUT) or when a caller
  * makes `cancel_fd` readable (-ECANCELED).
  *
  * SPDX-License-Identifier: Apache-2.0

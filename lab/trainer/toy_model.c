@@ -25,19 +25,20 @@ static float *toy_floats(size_t count)
     return calloc(count, sizeof(float));
 }
 
-static size_t block_params(const struct toy_model *toy)
+static size_t toy_model_block_params(const struct toy_model *toy)
 {
     return 2 * (size_t)TOY_WIDTH * toy->hidden;
 }
 
-static float *block_w1(const struct toy_model *toy, float *base, uint32_t block)
+static float *toy_model_block_w1(const struct toy_model *toy, float *base, uint32_t block)
 {
-    return base + block * block_params(toy); /* [width][hidden] */
+    return base + block * toy_model_block_params(toy); /* [width][hidden] */
 }
 
-static float *block_w2(const struct toy_model *toy, float *base, uint32_t block)
+static float *toy_model_block_w2(const struct toy_model *toy, float *base, uint32_t block)
 {
-    return block_w1(toy, base, block) + (size_t)TOY_WIDTH * toy->hidden; /* [hidden][width] */
+    return toy_model_block_w1(toy, base, block) +
+           (size_t)TOY_WIDTH * toy->hidden; /* [hidden][width] */
 }
 
 /* Each weight is drawn by its place in the whole network, so that the cut does not matter. */
@@ -49,7 +50,8 @@ static void toy_draw(struct toy_model *toy)
     float out = 0.5f / sqrtf((float)toy->hidden * (float)config->tp);
 
     for (uint32_t block = 0; block < config->blocks; block++) {
-        float *w1 = block_w1(toy, toy->param, block), *w2 = block_w2(toy, toy->param, block);
+        float *w1 = toy_model_block_w1(toy, toy->param, block),
+              *w2 = toy_model_block_w2(toy, toy->param, block);
 
         for (uint32_t j = 0; j < toy->hidden; j++) {
             struct rand rand = toy_rand(config->seed, 1, config->first_block + block, first + j);
@@ -68,7 +70,7 @@ int toy_init(struct toy_model *toy, const struct toy_config *config)
 
     *toy = (struct toy_model){ .config = *config };
     toy->hidden = (TOY_HIDDEN + config->tp - 1) / config->tp;
-    toy->params = config->blocks * block_params(toy);
+    toy->params = config->blocks * toy_model_block_params(toy);
     toy->param = toy_floats(toy->params);
     toy->grad = toy_floats(toy->params);
     toy->momentum = toy_floats(toy->params);
@@ -137,7 +139,8 @@ static void toy_multiply(const float *in, const float *w, float *out, size_t fro
 }
 
 /* out[rows][from] += in[rows][to] * transposed w[from][to] */
-static void multiply_back(const float *in, const float *w, float *out, size_t from, size_t to)
+static void toy_model_multiply_back(const float *in, const float *w, float *out, size_t from,
+                                    size_t to)
 {
     for (size_t row = 0; row < TOY_ROWS; row++)
         for (size_t i = 0; i < from; i++) {
@@ -150,7 +153,8 @@ static void multiply_back(const float *in, const float *w, float *out, size_t fr
 }
 
 /* grad[from][to] += transposed in[rows][from] * out[rows][to] */
-static void multiply_grad(const float *in, const float *out, float *grad, size_t from, size_t to)
+static void toy_model_multiply_grad(const float *in, const float *out, float *grad, size_t from,
+                                    size_t to)
 {
     for (size_t row = 0; row < TOY_ROWS; row++)
         for (size_t i = 0; i < from; i++) {
@@ -196,12 +200,12 @@ void toy_forward(struct toy_model *toy, uint32_t micro, uint32_t block)
     size_t cells = (size_t)TOY_ROWS * toy->hidden;
 
     memset(h, 0, cells * sizeof(*h));
-    toy_multiply(toy_x(toy, micro, block), block_w1(toy, toy->param, block), h, TOY_WIDTH,
+    toy_multiply(toy_x(toy, micro, block), toy_model_block_w1(toy, toy->param, block), h, TOY_WIDTH,
                  toy->hidden);
     for (size_t i = 0; i < cells; i++)
         h[i] = tanhf(h[i]);
     memset(toy->part, 0, TOY_CELLS * sizeof(*toy->part));
-    toy_multiply(h, block_w2(toy, toy->param, block), toy->part, toy->hidden, TOY_WIDTH);
+    toy_multiply(h, toy_model_block_w2(toy, toy->param, block), toy->part, toy->hidden, TOY_WIDTH);
 }
 
 void toy_forward_absorb(struct toy_model *toy, uint32_t micro, uint32_t block)
@@ -236,14 +240,17 @@ void toy_backward(struct toy_model *toy, uint32_t micro, uint32_t block)
     float dh[TOY_ROWS * TOY_HIDDEN];
 
     memset(dh, 0, cells * sizeof(*dh));
-    multiply_grad(h, dy, block_w2(toy, toy->grad, block), toy->hidden, TOY_WIDTH);
-    multiply_back(dy, block_w2(toy, toy->param, block), dh, toy->hidden, TOY_WIDTH);
+    toy_model_multiply_grad(h, dy, toy_model_block_w2(toy, toy->grad, block), toy->hidden,
+                            TOY_WIDTH);
+    toy_model_multiply_back(dy, toy_model_block_w2(toy, toy->param, block), dh, toy->hidden,
+                            TOY_WIDTH);
     for (size_t i = 0; i < cells; i++)
         dh[i] *= 1 - h[i] * h[i];
-    multiply_grad(toy_x(toy, micro, block), dh, block_w1(toy, toy->grad, block), TOY_WIDTH,
-                  toy->hidden);
+    toy_model_multiply_grad(toy_x(toy, micro, block), dh, toy_model_block_w1(toy, toy->grad, block),
+                            TOY_WIDTH, toy->hidden);
     memset(toy->part, 0, TOY_CELLS * sizeof(*toy->part));
-    multiply_back(dh, block_w1(toy, toy->param, block), toy->part, TOY_WIDTH, toy->hidden);
+    toy_model_multiply_back(dh, toy_model_block_w1(toy, toy->param, block), toy->part, TOY_WIDTH,
+                            toy->hidden);
 }
 
 void toy_backward_absorb(struct toy_model *toy, uint32_t micro)
@@ -256,8 +263,8 @@ void toy_backward_absorb(struct toy_model *toy, uint32_t micro)
 
 float *toy_bucket(const struct toy_model *toy, uint32_t block, uint32_t blocks, size_t *count)
 {
-    *count = blocks * block_params(toy);
-    return block_w1(toy, toy->grad, block);
+    *count = blocks * toy_model_block_params(toy);
+    return toy_model_block_w1(toy, toy->grad, block);
 }
 
 double toy_norm_squared(const struct toy_model *toy, double scale)

@@ -15,11 +15,11 @@
 #include "lab/faults/net.h"
 #include "lab/trainer/trainer_private.h"
 
-#define TELL_EVERY_NS NS_PER_S
+#define PRINT_EVERY_NS NS_PER_S
 #define TRUTH_GENERATION                                                                           \
     1000 /* attempts are fewer: a new worker leaves the words of the one before */
 
-static int layout_field(struct trainer_layout *layout, const char *pair, struct err *err)
+static int trainer_layout_field(struct trainer_layout *layout, const char *pair, struct err *err)
 {
     const char *equals = strchr(pair, '=');
     size_t size = equals ? (size_t)(equals - pair) : 0;
@@ -53,7 +53,7 @@ int trainer_layout_parse(const char *text, uint32_t world, struct trainer_layout
     if (!copy)
         return err_nomem(err);
     while (copy[0] && (pair = strsep(&rest, ","))) {
-        int result = layout_field(&layout, pair, err);
+        int result = trainer_layout_field(&layout, pair, err);
 
         if (result < 0)
             return result;
@@ -70,13 +70,13 @@ int trainer_layout_parse(const char *text, uint32_t world, struct trainer_layout
     return 0;
 }
 
-static void trainer_tell(struct trainer *trainer, int64_t begin_ns, bool last)
+static void trainer_print(struct trainer *trainer, int64_t begin_ns, bool last)
 {
     int64_t now = time_mono_ns();
 
-    if (trainer->config->rank != 0 || (!last && now - trainer->told_ns < TELL_EVERY_NS))
+    if (trainer->config->rank != 0 || (!last && now - trainer->printed_ns < PRINT_EVERY_NS))
         return;
-    trainer->told_ns = now;
+    trainer->printed_ns = now;
     printf("step %" PRIu64 " loss %.6f grad norm %.4f time %.1f ms\n", trainer->step,
            trainer->sum[SUM_LOSS], trainer->sum[SUM_NORM], (double)(now - begin_ns) / 1e6);
     fflush(stdout);
@@ -104,7 +104,7 @@ static int trainer_steps(struct trainer *trainer, struct err *err)
         if (result < 0)
             return result;
         stop = trainer->sum[SUM_STOP] > 0;
-        trainer_tell(trainer, begin_ns, stop || trainer->step + 1 == trainer->config->steps);
+        trainer_print(trainer, begin_ns, stop || trainer->step + 1 == trainer->config->steps);
         if (trainer_save_is_due(trainer))
             result = trainer_save(trainer, err);
         if (result == 0 && trainer->request.id != 0)

@@ -1,4 +1,4 @@
-/* trainer_elastic.c - a training that is started anew on purpose, as torchrun does when members come or go.
+/* trainer_elastic.c - a training whose workers are restarted on purpose, as torchrun does when members come or go.
  *
  * The process that was launched is then an agent: it starts the rank's worker as its child, and when members change it
  * tells it to end.  Workers agree on a step, save, and leave with TO_BE_CONTINUED; after a while the agents of those who
@@ -24,31 +24,31 @@
 #define TO_BE_CONTINUED 75 /* EX_TEMPFAIL */
 #define POLL_NS (20 * NS_PER_MS)
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t stop_requested;
 static volatile sig_atomic_t worker; /* its process; 0: none */
 
-static void elastic_on_told(int number)
+static void elastic_on_stop(int number)
 {
     (void)number;
-    told_to_end = 1;
+    stop_requested = 1;
 }
 
 /* Rank 0's worker saw that members change: each agent would be told by the others. */
-static void on_change(int number)
+static void trainer_on_change(int number)
 {
     (void)number;
     if (worker > 0)
         kill((pid_t)worker, SIGTERM);
 }
 
-static void on_end(int number)
+static void trainer_on_end(int number)
 {
     if (worker > 0)
         kill((pid_t)worker, SIGKILL);
     _exit(128 + number);
 }
 
-static const struct fault *elastic_of(const struct plan *plan)
+static const struct fault *elastic_of(const struct fault_plan *plan)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
         if (plan->fault[i].kind->id == FAULT_ELASTIC)
@@ -58,14 +58,14 @@ static const struct fault *elastic_of(const struct plan *plan)
 }
 
 /* At which step a generation ends; UINT64_MAX: with the training. */
-static uint64_t end_of(const struct fault *fault, uint32_t generation)
+static uint64_t trainer_end_of(const struct fault *fault, uint32_t generation)
 {
     if (generation == 0)
         return fault->step;
     return generation == 1 && fault->steps ? fault->step + fault->steps : UINT64_MAX;
 }
 
-static uint32_t world_of(const struct fault *fault, uint32_t generation, uint32_t world)
+static uint32_t trainer_world_of(const struct fault *fault, uint32_t generation, uint32_t world)
 {
     return generation == 1 && fault->count < world ? world - fault->count : world;
 }
@@ -75,23 +75,23 @@ bool trainer_elastic_stops(struct trainer *trainer)
     const struct fault *fault = elastic_of(&trainer->plan);
     uint32_t generation = trainer->config->generation;
 
-    if (fault && trainer->config->rank == 0 && trainer->step == end_of(fault, generation)) {
+    if (fault && trainer->config->rank == 0 && trainer->step == trainer_end_of(fault, generation)) {
         truth_add(trainer->truth, (uint32_t)(fault - trainer->plan.fault), trainer->step, 0);
         kill(getppid(), SIGUSR1);
     }
-    return told_to_end;
+    return stop_requested;
 }
 
 static void elastic_work(const struct trainer_config *config)
 {
-    struct sigaction told = { .sa_handler = elastic_on_told, .sa_flags = SA_RESTART };
+    struct sigaction action = { .sa_handler = elastic_on_stop, .sa_flags = SA_RESTART };
     struct err err = { "" };
     int result;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGUSR1, SIG_IGN);
     signal(SIGINT, SIG_DFL);
-    sigaction(SIGTERM, &told, NULL);
+    sigaction(SIGTERM, &action, NULL);
     result = trainer_run(config, &err);
     fflush(stdout);
     if (result < 0)
@@ -100,7 +100,7 @@ static void elastic_work(const struct trainer_config *config)
 }
 
 /* Returns the worker's exit status, 128 + the signal that ended it. */
-static int work_once(const struct trainer_config *config, struct err *err)
+static int trainer_work_once(const struct trainer_config *config, struct err *err)
 {
     sigset_t change;
     int status;
@@ -125,7 +125,7 @@ static int work_once(const struct trainer_config *config, struct err *err)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void word_path(const struct trainer_config *config, uint32_t generation, char *out)
+static void trainer_word_path(const struct trainer_config *config, uint32_t generation, char *out)
 {
     snprintf(out, PATH_MAX, "%s.attempt-%u.generation-%u", config->plan, config->attempt,
              generation);
@@ -134,26 +134,26 @@ static void word_path(const struct trainer_config *config, uint32_t generation, 
 static int elastic_word_put(const struct trainer_config *config, uint32_t generation, int status,
                             struct err *err)
 {
-    char path[PATH_MAX], whole[PATH_MAX];
+    char path[PATH_MAX], final[PATH_MAX];
     FILE *file;
 
-    word_path(config, generation, whole);
-    snprintf(path, sizeof(path), "%.*s~", PATH_MAX - 2, whole);
+    trainer_word_path(config, generation, final);
+    snprintf(path, sizeof(path), "%.*s~", PATH_MAX - 2, final);
     file = fopen(path, "we");
     if (!file)
         return err_set(err, -errno, "%s: %m", path);
     fprintf(file, "%d\n", status);
-    if (fclose(file) != 0 || rename(path, whole) < 0)
-        return err_set(err, -errno, "%s: %m", whole);
+    if (fclose(file) != 0 || rename(path, final) < 0)
+        return err_set(err, -errno, "%s: %m", final);
     return 0;
 }
 
-static int word_await(const struct trainer_config *config, uint32_t generation)
+static int trainer_word_await(const struct trainer_config *config, uint32_t generation)
 {
     const struct timespec nap = time_spec(POLL_NS);
     char path[PATH_MAX];
 
-    word_path(config, generation, path);
+    trainer_word_path(config, generation, path);
     for (;;) {
         CLEAN(file_clean) FILE *file = fopen(path, "re");
         int status;
@@ -172,20 +172,20 @@ static int elastic_generations(const struct trainer_config *config, const struct
 
     now.continues = true;
     for (;; now.generation++) {
-        uint32_t world = world_of(fault, now.generation, config->world);
+        uint32_t world = trainer_world_of(fault, now.generation, config->world);
         int status = TO_BE_CONTINUED, word;
 
         now.saved_world = now.world;
         now.world = now.layout.dp = world;
         if (config->rank < world)
-            status = work_once(&now, err);
+            status = trainer_work_once(&now, err);
         if (status < 0)
             return status;
         if (status != 0 && status != TO_BE_CONTINUED)
             return err_set(err, -ECHILD, "the worker exited with status %d", status);
         if (config->rank == 0 && elastic_word_put(config, now.generation, status, err) < 0)
             return -EIO;
-        word = word_await(config, now.generation);
+        word = trainer_word_await(config, now.generation);
         if (word != TO_BE_CONTINUED)
             return 0;
         nanosleep(&pause, NULL);
@@ -194,7 +194,7 @@ static int elastic_generations(const struct trainer_config *config, const struct
 
 int trainer_elastic_run(const struct trainer_config *config, struct err *err)
 {
-    CLEAN(free_clean) struct plan *plan = calloc(1, sizeof(*plan));
+    CLEAN(free_clean) struct fault_plan *plan = calloc(1, sizeof(*plan));
     const struct fault *fault;
     int result = plan ? 0 : err_nomem(err);
 
@@ -205,8 +205,8 @@ int trainer_elastic_run(const struct trainer_config *config, struct err *err)
     fault = elastic_of(plan);
     if (!fault || !config->checkpoint_dir || config->layout.tp > 1 || config->layout.pp > 1)
         return trainer_run(config, err);
-    signal(SIGUSR1, on_change);
-    signal(SIGTERM, on_end);
-    signal(SIGINT, on_end);
+    signal(SIGUSR1, trainer_on_change);
+    signal(SIGTERM, trainer_on_end);
+    signal(SIGINT, trainer_on_end);
     return elastic_generations(config, fault, err);
 }

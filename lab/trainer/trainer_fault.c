@@ -1,6 +1,6 @@
 /* trainer_fault.c - what the plan asks of this rank, and how much it really was.
  *
- * Nothing here is told to the probe: whoever watches has to find out.
+ * The probe gets no information about faults: the judges have to find them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -29,7 +29,7 @@ int64_t trainer_jitter(const struct trainer *trainer, uint64_t who, uint64_t wha
 /* When this rank is said to have come in: as its device was ready, unless our thread was so late
  * that it held up the others; then that is what happened.
  */
-static int64_t op_start(const struct device_work *work)
+static int64_t trainer_op_start(const struct device_work *work)
 {
     int64_t now = time_mono_ns();
 
@@ -67,8 +67,8 @@ int trainer_run_compute(struct device_work *work, void *context, struct err *err
 }
 
 /* What a reduction reduces, and with which arithmetic. */
-static void *reduce_data(struct trainer *trainer, const struct device_work *work, enum group_op *op,
-                         size_t *count)
+static void *trainer_reduce_data(struct trainer *trainer, const struct device_work *work,
+                                 enum group_op *op, size_t *count)
 {
     *op = work->comm == COMM_WORLD ? GROUP_SUM_F64 : GROUP_SUM_F32;
     if (work->comm == COMM_TP) {
@@ -86,12 +86,13 @@ static void *reduce_data(struct trainer *trainer, const struct device_work *work
 }
 
 /* This rank's gradient as it is before the reduction: after it, all have the same. */
-static void own_gradient(struct trainer *trainer, const struct device_work *work)
+static void trainer_own_gradient(struct trainer *trainer, const struct device_work *work)
 {
     struct toy_model *toy = &trainer->toy;
     enum group_op op;
     size_t count = toy->params;
-    float *gradient = work->comm == COMM_DP ? reduce_data(trainer, work, &op, &count) : toy->grad;
+    float *gradient =
+        work->comm == COMM_DP ? trainer_reduce_data(trainer, work, &op, &count) : toy->grad;
 
     if (work->block == 0)
         trainer_fault_gradient(trainer, gradient);
@@ -99,20 +100,20 @@ static void own_gradient(struct trainer *trainer, const struct device_work *work
         trainer->own_squares += (double)gradient[i] * (double)gradient[i];
 }
 
-static void reduce_before(struct trainer *trainer, const struct device_work *work)
+static void trainer_reduce_before(struct trainer *trainer, const struct device_work *work)
 {
     const struct lockstep_layout *place = &trainer->place;
     bool counts = place->tp == 0 && place->pp + 1 == place->pp_size; /* one rank a replica */
 
     if (work->comm == COMM_DP || (work->comm == COMM_WORLD && place->dp_size == 1))
-        own_gradient(trainer, work);
+        trainer_own_gradient(trainer, work);
     if (work->comm != COMM_WORLD)
         return;
     trainer->sum[SUM_LOSS] = counts ? trainer->toy.loss : 0;
     trainer->sum[SUM_NORM] = toy_norm_squared(&trainer->toy, 1.0 / place->dp_size);
 }
 
-static void reduce_after(struct trainer *trainer, const struct device_work *work)
+static void trainer_reduce_after(struct trainer *trainer, const struct device_work *work)
 {
     if (work->comm == COMM_TP && work->phase == LOCKSTEP_PHASE_FORWARD)
         toy_forward_absorb(&trainer->toy, (uint32_t)work->micro, (uint32_t)work->block);
@@ -134,9 +135,9 @@ int trainer_run_reduce(struct device_work *work, void *context, struct err *err)
     void *data;
     int result;
 
-    reduce_before(trainer, work);
-    data = reduce_data(trainer, work, &op, &count);
-    latest_ns = work->begin_ns = op_start(work);
+    trainer_reduce_before(trainer, work);
+    data = trainer_reduce_data(trainer, work, &op, &count);
+    latest_ns = work->begin_ns = trainer_op_start(work);
     lockstep_coll_start(trainer->probe, trainer->probe_comm[work->comm], work->key,
                         (uint64_t)work->begin_ns);
     if (work->stalls)
@@ -144,7 +145,7 @@ int trainer_run_reduce(struct device_work *work, void *context, struct err *err)
     result = group_reduce(group, op, data, count, &latest_ns, err);
     if (result < 0)
         return result;
-    reduce_after(trainer, work);
+    trainer_reduce_after(trainer, work);
     work->end_ns = latest_ns + trainer_jitter(trainer, group->id, work->key, work->model_ns);
     work->end_ns = MAX(work->end_ns, time_mono_ns());
     return 0;
@@ -185,7 +186,7 @@ int trainer_run_send(struct device_work *work, void *context, struct err *err)
     struct trainer *trainer = context;
     struct trainer_link *link = &trainer->out[work->way];
     struct socket_wait wait = trainer->comm[COMM_WORLD].wait;
-    struct link_head head = { link->count, op_start(work) };
+    struct link_head head = { link->count, trainer_op_start(work) };
     const float *data = work->way == WAY_UP ? toy_output(&trainer->toy, (uint32_t)work->micro)
                                             : toy_gradient(&trainer->toy, (uint32_t)work->micro);
     int result;

@@ -82,7 +82,7 @@ struct trainer {
     struct trainer_link in[WAY_COUNT], out[WAY_COUNT];
     struct device *device;
     struct lockstep_probe *probe;
-    struct plan plan;
+    struct fault_plan plan;
     struct truth *truth;
 
     struct trainer_method method[TRAINER_METHODS];
@@ -101,7 +101,8 @@ struct trainer {
     uint32_t works, work_room;
     uint32_t launches;               /* per step, for spreading the host's work */
     struct lockstep_request request; /* for a checkpoint after this step; id 0: none */
-    int64_t told_ns;                 /* when rank 0 last printed */
+    uint64_t saved;                  /* the newest checkpoint's step; 0: none in this process */
+    int64_t printed_ns;              /* when rank 0 last printed */
     uint32_t made;                   /* faults that happen once and have, as bits */
     bool stopped;                    /* it was told to, before the end, and another goes on */
     bool swapped;                    /* the last bucket waits for the world's reduction: a fault */

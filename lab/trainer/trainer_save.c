@@ -34,7 +34,7 @@ static struct shard save_shard(const struct trainer *trainer, uint64_t step)
 }
 
 /* The shard to begin with.  One of fewer or more ranks than there were: rank 0's, as replicas hold the same. */
-static struct shard restore_shard(const struct trainer *trainer, uint64_t step)
+static struct shard trainer_restore_shard(const struct trainer *trainer, uint64_t step)
 {
     struct shard shard = save_shard(trainer, step);
 
@@ -55,7 +55,7 @@ static int save_newest(struct trainer *trainer, uint64_t *step, int count, uint6
 {
     *ret = 0;
     for (int i = 0; i < count; i++) {
-        struct shard want = restore_shard(trainer, step[i]);
+        struct shard want = trainer_restore_shard(trainer, step[i]);
         struct err why = { "" };
         int result;
 
@@ -78,8 +78,8 @@ static int save_newest(struct trainer *trainer, uint64_t *step, int count, uint6
 static int save_agree(struct trainer *trainer, float *value, uint64_t *ret, struct err *err)
 {
     uint64_t step[SAVE_LIST], bound = UINT64_MAX;
-    int count = shard_list(trainer->config->checkpoint_dir, restore_shard(trainer, 0).rank, step,
-                           COUNT(step), err);
+    int count = shard_list(trainer->config->checkpoint_dir, trainer_restore_shard(trainer, 0).rank,
+                           step, COUNT(step), err);
 
     if (count < 0)
         return count;
@@ -159,6 +159,8 @@ int trainer_save(struct trainer *trainer, struct err *err)
         result = shard_write(config->checkpoint_dir, &shard, err);
     if (result == 0)
         result = shard_prune(config->checkpoint_dir, config->rank, shard.step, SAVE_KEEP, err);
+    if (result == 0)
+        trainer->saved = shard.step;
     save_wait(trainer, begin_ns);
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_CHECKPOINT);
     return result;

@@ -29,13 +29,8 @@ struct trainer_group { /* a group, by the ranks in it */
     uint32_t size, index;
 };
 
-static void setup_rendezvous_clean(struct rendezvous **rendezvous)
-{
-    rendezvous_close(*rendezvous);
-}
-
-static uint32_t layout_rank_of(const struct trainer_layout *layout, uint32_t tp, uint32_t pp,
-                               uint32_t dp)
+static uint32_t trainer_layout_rank_of(const struct trainer_layout *layout, uint32_t tp,
+                                       uint32_t pp, uint32_t dp)
 {
     return (pp * layout->dp + dp) * layout->tp + tp;
 }
@@ -123,8 +118,8 @@ static int setup_members(const struct trainer *trainer, enum trainer_comm comm,
         return -ENOMEM;
     for (uint32_t i = 0; i < size; i++) {
         ret->rank[i] = comm == COMM_WORLD ? i
-                       : comm == COMM_DP  ? layout_rank_of(layout, place->tp, place->pp, i)
-                                          : layout_rank_of(layout, i, place->pp, place->dp);
+                       : comm == COMM_DP  ? trainer_layout_rank_of(layout, place->tp, place->pp, i)
+                                          : trainer_layout_rank_of(layout, i, place->pp, place->dp);
         if (ret->rank[i] == trainer->config->rank)
             ret->index = i;
     }
@@ -192,7 +187,7 @@ static int setup_link(struct trainer *trainer, struct rendezvous *rendezvous,
 
     snprintf(link->name, sizeof(link->name), "%s", name);
     link->stage = stage;
-    link->rank = layout_rank_of(&trainer->config->layout, place->tp, stage, place->dp);
+    link->rank = trainer_layout_rank_of(&trainer->config->layout, place->tp, stage, place->dp);
     return rendezvous_connect(rendezvous, link->rank, hash64_u64(setup_comm_id(trainer, name), way),
                               &link->fd, err);
 }
@@ -230,7 +225,7 @@ static int setup_links(struct trainer *trainer, struct rendezvous *rendezvous, s
 static int setup_network(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
-    CLEAN(setup_rendezvous_clean) struct rendezvous *rendezvous = NULL;
+    CLEAN(rendezvous_clean) struct rendezvous *rendezvous = NULL;
     struct rendezvous_config meeting = { .rank = config->rank,
                                          .world = config->world,
                                          .addr = config->net_dir ? NET_MASTER : config->master_addr,

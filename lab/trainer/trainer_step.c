@@ -23,7 +23,7 @@
 
 #define WORK_LOOPS 256 /* in a unit: about half a microsecond */
 
-static double host_work_unit(double value)
+static double trainer_host_work_unit(double value)
 {
     for (int i = 0; i < WORK_LOOPS; i++)
         value = value * 0.999 + 0.5 / (1.0 + value);
@@ -35,7 +35,7 @@ void host_work(double units)
     volatile double sink = 1; /* or the compiler would see that nobody wants the result */
 
     for (double done = 0; done < units; done++)
-        sink = host_work_unit(sink);
+        sink = trainer_host_work_unit(sink);
 }
 
 /* CPU time, not wall time, and the best of several: other processes are on this CPU too. */
@@ -125,8 +125,8 @@ static void launch_compute(struct step_launch *launch, enum lockstep_phase phase
 }
 
 /* As a communication library would tell it: at the first such reduction, and when it is moved otherwise. */
-static void tell_method(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op op,
-                        uint64_t bytes)
+static void trainer_put_method(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op op,
+                               uint64_t bytes)
 {
     uint32_t channels = trainer_fault_channels(trainer, comm), i = 0;
     struct trainer_method *method = trainer->method;
@@ -151,7 +151,7 @@ static const struct device_work *launch_reduce(struct step_launch *launch, enum 
     enum lockstep_op op = LOCKSTEP_OP_ALL_REDUCE;
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
 
-    tell_method(trainer, comm, op, bytes);
+    trainer_put_method(trainer, comm, op, bytes);
     return launch_work(launch, (struct device_work){
                                    .stream = stream,
                                    .run = trainer_run_reduce,
@@ -363,7 +363,7 @@ static int trainer_take_batch(struct trainer *trainer, struct err *err)
 /* Of the parameters with which the step begins, while the device is idle: on a busy machine a host that looks
  * while it works may come after the optimizer.
  */
-static void trainer_tell_digest(struct trainer *trainer)
+static void trainer_put_digest(struct trainer *trainer)
 {
     uint64_t digest[2];
 
@@ -394,8 +394,11 @@ static bool trainer_save_requested(struct trainer *trainer)
         return false;
     if (!trainer->config->checkpoint_dir)
         lockstep_request_answer(trainer->probe, &request, LOCKSTEP_ANSWER_REFUSED);
-    else if (request.step < trainer->step)
-        lockstep_request_answer(trainer->probe, &request, LOCKSTEP_ANSWER_PAST);
+    else if (request.step <
+             trainer->step) /* too late, unless another rank's request made all save */
+        lockstep_request_answer(trainer->probe, &request,
+                                request.step + 1 == trainer->saved ? LOCKSTEP_ANSWER_DONE
+                                                                   : LOCKSTEP_ANSWER_PAST);
     else if (request.step == trainer->step)
         trainer->request = request;
     return trainer->request.id != 0;
@@ -411,7 +414,7 @@ static void trainer_read_settings(struct trainer *trainer)
 }
 
 /* Each rank's own: a mean over the replicas would hide where something went wrong. */
-static void trainer_tell_values(const struct trainer *trainer)
+static void trainer_put_values(const struct trainer *trainer)
 {
     if (trainer->place.pp + 1 == trainer->place.pp_size)
         lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->toy.loss);
@@ -432,7 +435,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     result = trainer_take_batch(trainer, err);
     if (result < 0)
         return result;
-    trainer_tell_digest(trainer);
+    trainer_put_digest(trainer);
     launch_pipeline(&launch);
     launch_optimizer(&launch);
     if (launch.result < 0)
@@ -444,7 +447,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
     if (result < 0)
         return result;
-    trainer_tell_values(trainer);
+    trainer_put_values(trainer);
     lockstep_step_end(trainer->probe, trainer->step);
     truth_flush(trainer->truth);
     return 0;

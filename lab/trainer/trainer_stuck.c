@@ -1,7 +1,7 @@
 /* trainer_stuck.c - faults after which nothing moves, ways to die, and pauses that are no fault.
  *
- * As in trainer_fault.c nothing of this is told to the probe, but for what a program in that state would
- * have told: the phase it is in, and the collective it thinks it is in.
+ * As in trainer_fault.c the probe gets no information about this, except what a program in that state would
+ * have recorded: the phase it is in, and the collective it thinks it is in.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,7 +17,7 @@
 #include "lab/trainer/trainer_private.h"
 
 /* Faults that end an attempt are made in the first one only: the next shall get through. */
-static int fault_due(struct trainer *trainer, enum fault_id id)
+static int trainer_fault_due(struct trainer *trainer, enum fault_id id)
 {
     for (uint32_t i = 0; i < trainer->plan.count; i++) {
         const struct fault *fault = &trainer->plan.fault[i];
@@ -34,7 +34,7 @@ static int fault_due(struct trainer *trainer, enum fault_id id)
     return -1;
 }
 
-static void sleep_ms(double ms)
+static void trainer_sleep_ms(double ms)
 {
     struct timespec until = time_spec(time_mono_ns() + (int64_t)(ms * 1e6));
 
@@ -42,7 +42,7 @@ static void sleep_ms(double ms)
         ;
 }
 
-static void sleep_forever(void)
+static void trainer_sleep_forever(void)
 {
     for (;;)
         pause();
@@ -53,30 +53,31 @@ void trainer_stuck_phase(struct trainer *trainer, enum lockstep_phase phase)
 {
     int which;
 
-    if (phase == LOCKSTEP_PHASE_DATA && fault_due(trainer, FAULT_STUCK_DATA) >= 0)
-        sleep_forever();
+    if (phase == LOCKSTEP_PHASE_DATA && trainer_fault_due(trainer, FAULT_STUCK_DATA) >= 0)
+        trainer_sleep_forever();
     for (uint32_t i = 0; i < trainer->plan.count; i++) {
         if (trainer->plan.fault[i].kind->id == FAULT_STUCK_CODE &&
-            trainer->plan.fault[i].phase == (int)phase && fault_due(trainer, FAULT_STUCK_CODE) >= 0)
-            sleep_forever();
+            trainer->plan.fault[i].phase == (int)phase &&
+            trainer_fault_due(trainer, FAULT_STUCK_CODE) >= 0)
+            trainer_sleep_forever();
     }
-    which = phase == LOCKSTEP_PHASE_FORWARD ? fault_due(trainer, FAULT_COMPILE) : -1;
+    which = phase == LOCKSTEP_PHASE_FORWARD ? trainer_fault_due(trainer, FAULT_COMPILE) : -1;
     if (which >= 0) {
         lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_COMPILE);
-        sleep_ms(trainer->plan.fault[which].ms);
+        trainer_sleep_ms(trainer->plan.fault[which].ms);
         lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_COMPILE);
     }
 }
 
 void trainer_stuck_pause(struct trainer *trainer, enum fault_id id)
 {
-    int which = fault_due(trainer, id);
+    int which = trainer_fault_due(trainer, id);
 
     if (which < 0)
         return;
     if (id == FAULT_EVAL)
         lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_EVAL);
-    sleep_ms(trainer->plan.fault[which].ms);
+    trainer_sleep_ms(trainer->plan.fault[which].ms);
     if (id == FAULT_EVAL)
         lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_EVAL);
 }
@@ -93,7 +94,7 @@ void trainer_stuck_start(struct trainer *trainer, enum lockstep_phase phase)
     }
 }
 
-static void fail_loudly(struct trainer *trainer)
+static void trainer_fail_loudly(struct trainer *trainer)
 {
     static const char text[] = "RuntimeError: the loss of this batch is not a number";
 
@@ -104,7 +105,7 @@ static void fail_loudly(struct trainer *trainer)
     _exit(1);
 }
 
-static void be_busy(double ms)
+static void trainer_be_busy(double ms)
 {
     int64_t until = time_mono_ns() + (int64_t)(ms * 1e6);
 
@@ -119,28 +120,28 @@ void trainer_stuck_host(struct trainer *trainer, uint32_t launched)
 
     if (launched != trainer->micros / 2)
         return;
-    if (fault_due(trainer, FAULT_STOP) >= 0)
+    if (trainer_fault_due(trainer, FAULT_STOP) >= 0)
         raise(SIGSTOP);
-    if (fault_due(trainer, FAULT_SEGFAULT) >= 0) {
+    if (trainer_fault_due(trainer, FAULT_SEGFAULT) >= 0) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }
-    if (fault_due(trainer, FAULT_ABORT) >= 0)
+    if (trainer_fault_due(trainer, FAULT_ABORT) >= 0)
         abort();
-    if (fault_due(trainer, FAULT_EXCEPTION) >= 0)
-        fail_loudly(trainer);
-    if (fault_due(trainer, FAULT_OOM) >= 0)
+    if (trainer_fault_due(trainer, FAULT_EXCEPTION) >= 0)
+        trainer_fail_loudly(trainer);
+    if (trainer_fault_due(trainer, FAULT_OOM) >= 0)
         oom_provoke();
-    which = fault_due(trainer, FAULT_BUSY);
+    which = trainer_fault_due(trainer, FAULT_BUSY);
     if (which >= 0)
-        be_busy(trainer->plan.fault[which].ms);
+        trainer_be_busy(trainer->plan.fault[which].ms);
 }
 
 /* ---- the device ---- */
 
 bool trainer_stuck_device(struct trainer *trainer)
 {
-    return fault_due(trainer, FAULT_GPU_HANG) >= 0;
+    return trainer_fault_due(trainer, FAULT_GPU_HANG) >= 0;
 }
 
 bool trainer_stuck_reduce(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op *op,
@@ -148,13 +149,13 @@ bool trainer_stuck_reduce(struct trainer *trainer, enum trainer_comm comm, enum 
 {
     if (comm != (trainer->place.dp_size > 1 ? COMM_DP : COMM_WORLD))
         return false;
-    if (fault_due(trainer, FAULT_FROZEN_LINK) >= 0)
+    if (trainer_fault_due(trainer, FAULT_FROZEN_LINK) >= 0)
         return true;
-    if (fault_due(trainer, FAULT_OTHER_OP) >= 0) {
+    if (trainer_fault_due(trainer, FAULT_OTHER_OP) >= 0) {
         *op = LOCKSTEP_OP_ALL_GATHER;
         return true;
     }
-    if (fault_due(trainer, FAULT_OTHER_SIZE) >= 0) {
+    if (trainer_fault_due(trainer, FAULT_OTHER_SIZE) >= 0) {
         *bytes /= 2;
         return true;
     }
@@ -164,7 +165,7 @@ bool trainer_stuck_reduce(struct trainer *trainer, enum trainer_comm comm, enum 
 /* The last bucket of the step, which this rank then launches after the world's reduction. */
 bool trainer_stuck_order(struct trainer *trainer, uint32_t bucket)
 {
-    return bucket == 0 && fault_due(trainer, FAULT_OTHER_ORDER) >= 0;
+    return bucket == 0 && trainer_fault_due(trainer, FAULT_OTHER_ORDER) >= 0;
 }
 
 /* As a collective that waits for what never comes: until its timeout, or the end. */

@@ -46,14 +46,19 @@ static bool attach_directory(struct path *ret)
     return false;
 }
 
-static void attach_library(char ret[static PATH_MAX])
+static bool attach_nccl_is_wanted(void)
 {
     const char *mode = getenv("LOCKSTEP_NCCL");
+
+    return !getenv("NCCL_PROFILER_PLUGIN") && !(mode && strcmp(mode, "off") == 0);
+}
+
+static void attach_library(char ret[static PATH_MAX])
+{
     struct path beside, file;
 
     ret[0] = '\0';
-    if (getenv("NCCL_PROFILER_PLUGIN") || (mode && strcmp(mode, "off") == 0) ||
-        sibling_directory(&beside, NULL) < 0)
+    if (sibling_directory(&beside, NULL) < 0)
         return;
     for (size_t i = 0; i < COUNT(library_places) && ret[0] == '\0'; i++)
         if (path_join(&file, beside.text, library_places[i], NULL) < 0 || !realpath(file.text, ret))
@@ -90,10 +95,12 @@ void attach_find(struct attach *ret)
     struct path directory;
     int length;
 
-    ret->python_path[0] = ret->nccl_plugin[0] = ret->trouble.text[0] = '\0';
+    ret->python_path[0] = ret->nccl_plugin[0] = ret->library[0] = ret->trouble.text[0] = '\0';
     if (mode && strcmp(mode, "0") == 0)
         return;
-    attach_library(ret->nccl_plugin);
+    attach_library(ret->library);
+    if (attach_nccl_is_wanted())
+        memcpy(ret->nccl_plugin, ret->library, sizeof(ret->nccl_plugin));
     if (!attach_directory(&directory)) {
         attach_missing(&ret->trouble);
         return;

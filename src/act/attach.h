@@ -14,6 +14,7 @@
 struct attach {
     char python_path[2 * PATH_MAX]; /* the ranks' PYTHONPATH; empty: it stays as it is */
     char nccl_plugin[PATH_MAX];     /* NCCL_PROFILER_PLUGIN; empty: likewise */
+    char library[PATH_MAX];         /* LOCKSTEP_LAUNCHER_LIB, for probe-inline.h; empty: likewise */
     struct err
         trouble; /* why Python programs cannot attach, though nobody asked for that; "": they can */
 };

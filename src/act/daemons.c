@@ -1,4 +1,4 @@
-/* daemons.c - agents and controller: started beside the ranks, and again when they die.
+/* daemons.c - agents, controller and the children that wait for orders and pass on alerts: started beside the ranks, and again when they die.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -24,11 +24,12 @@
 #define DAEMONS_WORDS 4                   /* failures in a row that are reported */
 
 struct daemon {
-    char name[80]; /* "agent-n0", "control": of its log, and for people */
+    char name[80]; /* "agent-n0", "control": of its log, of its command, and for people */
     char node[64];
     enum tree_level level;
     char *argv[8];
     bool running;
+    bool killed;       /* by a signal, in the middle of its last work */
     unsigned failures; /* in a row */
     int64_t born_ns, due_ns, pause_ns;
 };
@@ -44,13 +45,13 @@ struct daemons {
     struct daemon daemon[];
 };
 
-static void daemon_init(struct daemons *daemons, struct daemon *daemon, bool remote)
+static void daemon_init(struct daemons *daemons, struct daemon *daemon)
 {
-    static char program[] = "lockstep", agent[] = "agent", control[] = "control", send[] = "send",
-                run_dir[] = "--run-dir", node[] = "--node";
+    static char program[] = "lockstep", agent[] = "agent", run_dir[] = "--run-dir",
+                node[] = "--node";
     bool is_agent = daemon->level == TREE_AGENTS;
     char *const argv[] = { program,
-                           is_agent ? agent : (remote ? send : control),
+                           is_agent ? agent : daemon->name,
                            run_dir,
                            daemons->directory,
                            is_agent ? node : NULL,
@@ -63,7 +64,7 @@ static void daemon_init(struct daemons *daemons, struct daemon *daemon, bool rem
 
 #define DAEMONS_SEND_LOG "send.log"
 
-static int relay_open(const struct daemons *daemons)
+static int daemons_relay_open(const struct daemons *daemons)
 {
     char path[PATH_MAX + 32];
 
@@ -72,16 +73,16 @@ static int relay_open(const struct daemons *daemons)
 }
 
 /* What an earlier start of this run left in the log is not printed again. */
-static void relay_begin(struct daemons *daemons)
+static void daemons_relay_begin(struct daemons *daemons)
 {
-    CLEAN(fd_clean) int fd = relay_open(daemons);
+    CLEAN(fd_clean) int fd = daemons_relay_open(daemons);
     off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
 
     daemons->relayed_to = MAX(end, 0);
 }
 
 /* The same trouble again is not: it differs by a time only ("after 3 ms"). */
-static bool relay_is_new(struct daemons *daemons, const char *line)
+static bool daemons_relay_is_new(struct daemons *daemons, const char *line)
 {
     char bare[sizeof(daemons->last)];
     size_t size = 0;
@@ -99,7 +100,7 @@ static bool relay_is_new(struct daemons *daemons, const char *line)
 void daemons_relay(struct daemons *daemons, struct output *output)
 {
     static const char prefix[] = "lockstep send: ";
-    CLEAN(fd_clean) int fd = daemons->remote ? relay_open(daemons) : -1;
+    CLEAN(fd_clean) int fd = daemons->remote ? daemons_relay_open(daemons) : -1;
     char text[4096], *line = text, *end;
     ssize_t size = fd < 0 ? 0 : pread(fd, text, sizeof(text) - 1, daemons->relayed_to);
 
@@ -108,26 +109,26 @@ void daemons_relay(struct daemons *daemons, struct output *output)
         *end = '\0';
         if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
             line += sizeof(prefix) - 1;
-        if (relay_is_new(daemons, line))
-            output_say(output, "%s", line);
+        if (daemons_relay_is_new(daemons, line))
+            output_message(output, "%s", line);
         daemons->relayed = true;
     }
     daemons->relayed_to += line - text; /* a line that is not whole is read again */
 }
 
-int daemons_create(const struct layout *layout, const char *directory, bool remote,
+int daemons_create(const struct layout *layout, const char *directory, struct daemons_wanted wanted,
                    struct daemons **ret)
 {
-    size_t count = (size_t)layout->nodes + 1;
+    size_t count = (size_t)layout->nodes + 2 + wanted.alert;
     struct daemons *daemons = calloc(1, sizeof(*daemons) + count * sizeof(daemons->daemon[0]));
 
     if (!daemons)
         return -ENOMEM;
     snprintf(daemons->directory, sizeof(daemons->directory), "%s", directory);
     daemons->count = count;
-    daemons->remote = remote;
-    if (remote)
-        relay_begin(daemons);
+    daemons->remote = wanted.remote;
+    if (wanted.remote)
+        daemons_relay_begin(daemons);
     for (size_t i = 0; i < count; i++) {
         struct daemon *daemon = &daemons->daemon[i];
 
@@ -136,10 +137,14 @@ int daemons_create(const struct layout *layout, const char *directory, bool remo
             snprintf(daemon->name, sizeof(daemon->name), "agent-%s", daemon->node);
             daemon->level = TREE_AGENTS;
         } else {
-            snprintf(daemon->name, sizeof(daemon->name), remote ? "send" : "control");
+            snprintf(daemon->name, sizeof(daemon->name), "%s",
+                     i > layout->nodes + 1 ? "alert"
+                     : i > layout->nodes   ? "orders"
+                     : wanted.remote       ? "send"
+                                           : "control");
             daemon->level = TREE_CONTROL;
         }
-        daemon_init(daemons, daemon, remote);
+        daemon_init(daemons, daemon);
     }
     *ret = daemons;
     return 0;
@@ -213,8 +218,8 @@ static void daemon_start(struct daemons *daemons, size_t i, struct keeper *keepe
     }
     daemon_put_off(daemon, now_ns);
     if (daemon->failures <= DAEMONS_WORDS)
-        output_say(output, "%s could not be started: %s; the ranks keep running%s", daemon->name,
-                   err.text, daemon_last_words(daemon));
+        output_message(output, "%s could not be started: %s; the ranks keep running%s",
+                       daemon->name, err.text, daemon_last_words(daemon));
 }
 
 void daemons_start(struct daemons *daemons, struct keeper *keeper, struct output *output,
@@ -247,17 +252,18 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
     launcher_log_status_text(status, text, sizeof(text));
     daemons_relay(daemons, output);
     if (daemons->finishing) {
+        daemon->killed = WIFSIGNALED(status);
         if (status != 0 && !(daemon->level == TREE_CONTROL && daemons->relayed))
-            output_say(output, "%s %s at the end; see %s/%s.log", daemon->name, text,
-                       daemons->directory, daemon->name);
+            output_message(output, "%s %s at the end; see %s/%s.log", daemon->name, text,
+                           daemons->directory, daemon->name);
         return;
     }
     daemon_put_off(daemon, now_ns);
     if (daemon->failures <= DAEMONS_WORDS)
-        output_say(output,
-                   "%s %s; restarting it in %.1f s, the ranks keep running; see %s/%s.log%s",
-                   daemon->name, text, (double)(daemon->due_ns - now_ns) / 1e9, daemons->directory,
-                   daemon->name, daemon_last_words(daemon));
+        output_message(output,
+                       "%s %s; restarting it in %.1f s, the ranks keep running; see %s/%s.log%s",
+                       daemon->name, text, (double)(daemon->due_ns - now_ns) / 1e9,
+                       daemons->directory, daemon->name, daemon_last_words(daemon));
 }
 
 void daemons_finish(struct daemons *daemons, struct keeper *keeper, struct output *output)
@@ -266,4 +272,21 @@ void daemons_finish(struct daemons *daemons, struct keeper *keeper, struct outpu
         if (!daemons->daemon[i].running)
             daemon_start(daemons, i, keeper, output, time_mono_ns());
     daemons->finishing = true;
+}
+
+bool daemons_finish_again(struct daemons *daemons, enum tree_level level, struct keeper *keeper,
+                          struct output *output)
+{
+    bool again = false;
+
+    for (size_t i = 0; i < daemons->count && !keeper_lost(keeper, NULL); i++) {
+        struct daemon *daemon = &daemons->daemon[i];
+
+        if (daemon->running || !daemon->killed || daemon->level != level)
+            continue;
+        daemon->killed = false;
+        daemon_start(daemons, i, keeper, output, time_mono_ns());
+        again = true;
+    }
+    return again;
 }

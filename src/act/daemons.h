@@ -1,4 +1,4 @@
-/* daemons.h - agents and controller: started beside the ranks, and again when they die.
+/* daemons.h - agents, controller and the child that waits for orders: started beside the ranks, and again when they die.
  *
  * No rank depends on them, so their deaths cost nothing but facts; we never give up on them, only
  * wait longer each time.
@@ -12,18 +12,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "act/keeper.h"
-#include "act/output.h"
+#include "act/keeper/keeper.h"
+#include "act/output/output.h"
 #include "base/layout.h"
 
 #define DAEMONS_TOKEN UINT32_C(0x80000000) /* their tokens begin here; below are ranks */
 
 struct daemons;
 
-/* `directory`: the run's.  One agent a node and one controller, none of them started yet; `remote`: in
+/* `directory`: the run's.  One agent a node, one controller and one child that waits for orders, none of them started yet; `remote`: in
  * place of the controller one that sends to the site's.
  */
-int daemons_create(const struct layout *layout, const char *directory, bool remote,
+struct daemons_wanted {
+    bool remote; /* facts go to a site's controller; else there is one here */
+    bool alert;  /* alerts are passed on */
+};
+int daemons_create(const struct layout *layout, const char *directory, struct daemons_wanted wanted,
                    struct daemons **ret);
 void daemons_destroy(struct daemons *daemons); /* NULL is fine */
 
@@ -43,8 +47,11 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
  */
 void daemons_relay(struct daemons *daemons, struct output *output);
 /* The run is over: one that is dead just now is started once more, so that it can finish its work;
- * after that nobody is started again.
+ * after that none is started again, except by the next.
  */
 void daemons_finish(struct daemons *daemons, struct keeper *keeper, struct output *output);
+/* Starts those of the level again that a signal killed in the middle of their last work.  False: there are none. */
+bool daemons_finish_again(struct daemons *daemons, enum tree_level level, struct keeper *keeper,
+                          struct output *output);
 
 #endif

@@ -24,15 +24,16 @@
 #include "core/time.h"
 
 #define LAUNCH_DRAIN_NS (20 * NS_PER_S)    /* for agents, then for the controller */
+#define LAUNCH_DRAINS 4                    /* of one that is killed while it drains */
 #define LAUNCH_PATIENCE_NS (10 * NS_PER_S) /* after SIGKILL, before we say that somebody stays */
 
 /* ---- what is written down ---- */
 
-static void launch_told(struct launch *launch, int r, const struct err *err)
+static void launch_check_log(struct launch *launch, int r, const struct err *err)
 {
     if (r < 0 && !launch->launcher_log_failed) {
-        output_say(launch->output, "%s; the record of this run is incomplete from now on",
-                   err->text);
+        output_message(launch->output, "%s; the record of this run is incomplete from now on",
+                       err->text);
         launch->launcher_log_failed = true;
     }
 }
@@ -51,16 +52,17 @@ void launch_log_run(struct launch *launch, enum run_event event, int status, con
     struct err err = { "" };
 
     snprintf(fact.text, sizeof(fact.text), "%s", text);
-    launch_told(launch, launcher_log_run(launch->log, &fact, &err), &err);
+    launch_check_log(launch, launcher_log_run(launch->log, &fact, &err), &err);
 }
 
-static void launch_log_exit(struct launch *launch, const struct keeper_report *report, bool told)
+static void launch_log_exit(struct launch *launch, const struct keeper_report *report,
+                            bool ended_by_launcher)
 {
     struct fact_exit fact = { .rank = report->token,
                               .attempt = launch->run_dir.file.attempt,
                               .mono_ns = report->mono_ns,
                               .status = report->status,
-                              .told = told };
+                              .ended_by_launcher = ended_by_launcher };
     struct err err = { "" };
 
     if (!launch->plan->ranks)
@@ -68,7 +70,7 @@ static void launch_log_exit(struct launch *launch, const struct keeper_report *r
     launcher_log_status_text(report->status, fact.text, sizeof(fact.text));
     if (report->status != 0)
         output_words(launch->output, report->token, fact.words, sizeof(fact.words));
-    launch_told(launch, launcher_log_exit(launch->log, &fact, &err), &err);
+    launch_check_log(launch, launcher_log_exit(launch->log, &fact, &err), &err);
 }
 
 void launch_write_file(struct launch *launch)
@@ -76,9 +78,9 @@ void launch_write_file(struct launch *launch)
     struct err err = { "" };
 
     if (run_directory_is_somewhere(&launch->run_dir))
-        launch_told(launch,
-                    runfile_write(launch->run_dir.directory.text, &launch->run_dir.file, &err),
-                    &err);
+        launch_check_log(launch,
+                         runfile_write(launch->run_dir.directory.text, &launch->run_dir.file, &err),
+                         &err);
 }
 
 /* ---- what can happen ---- */
@@ -87,6 +89,7 @@ static void launch_end(struct launch *launch, enum tree_level level, int64_t gra
 {
     launch->ending = true;
     launch->ending_ns = time_mono_ns();
+    launch->kill_ns = launch->ending_ns + grace_ns;
     launch->ended = false;
     launch->level = level;
     /* Who asks for KeyboardInterrupt to save its work shall get it.  Agents and controller know SIGTERM. */
@@ -96,21 +99,33 @@ static void launch_end(struct launch *launch, enum tree_level level, int64_t gra
                                                               .grace_ns = grace_ns });
 }
 
-static void launch_say_exit(struct launch *launch, uint32_t rank, int status)
+static void launch_print_exit(struct launch *launch, uint32_t rank, int status)
 {
     char text[160];
 
     launcher_log_status_text(status, text, sizeof(text));
     if (launch->plan->ranks)
-        output_say(launch->output, "rank %u %s", rank, text);
+        output_message(launch->output, "rank %u %s", rank, text);
     else
-        output_say(launch->output, "%s %s", launch->plan->command[0], text);
+        output_message(launch->output, "%s %s", launch->plan->command[0], text);
+}
+
+/* One that had ended before was not ended by us, though it is reported later; nor was one that died of SIGKILL within the
+ * grace: a process that the kernel kills for memory may close its connections long before it is gone.  The death of the
+ * keeper kills them all.
+ */
+static bool launch_ended(const struct launch *launch, const struct keeper_report *report)
+{
+    bool killed = WIFSIGNALED(report->status) && WTERMSIG(report->status) == SIGKILL;
+
+    if (launch->keeper_lost_seen)
+        return true;
+    return launch->ending && report->mono_ns >= (killed ? launch->kill_ns : launch->ending_ns);
 }
 
 static void launch_on_exit(struct launch *launch, const struct keeper_report *report)
 {
-    /* One that had ended before was not, though we hear of it later.  The keeper's death kills them. */
-    bool told = (launch->ending && report->mono_ns >= launch->ending_ns) || launch->lost_said;
+    bool ended_by_launcher = launch_ended(launch, report);
 
     if (report->token >= DAEMONS_TOKEN) {
         daemons_exited(launch->daemons, report->token, report->status, launch->output,
@@ -119,17 +134,17 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
     }
     launch->running--;
     if (launch->end &&
-        !(told && WIFSIGNALED(report->status) &&
+        !(ended_by_launcher && WIFSIGNALED(report->status) &&
           (WTERMSIG(report->status) == launch->end_signal || WTERMSIG(report->status) == SIGTERM ||
            WTERMSIG(report->status) == SIGKILL))) /* as we end them */
         launch->end[report->token] = report->status;
-    if (report->status != 0 && !told && !launch->failed) {
+    if (report->status != 0 && !ended_by_launcher && !launch->failed) {
         launch->failed = true;
         launch->culprit = report->token;
         launch->culprit_status = report->status;
-        launch_say_exit(launch, report->token, report->status);
+        launch_print_exit(launch, report->token, report->status);
     }
-    launch_log_exit(launch, report, told);
+    launch_log_exit(launch, report, ended_by_launcher);
 }
 
 static void launch_on_signal(struct launch *launch, int number)
@@ -145,11 +160,12 @@ static void launch_on_signal(struct launch *launch, int number)
                                            .level = launch->level, .signal = launch->end_signal });
     } else if (launch->level == TREE_RANKS) {
         launch->stop_signal = number;
-        output_say(launch->output, "SIG%s: ending the ranks; another SIGINT kills them",
-                   sigabbrev_np(number));
+        output_message(launch->output, "SIG%s: ending the ranks; another SIGINT kills them",
+                       sigabbrev_np(number));
     } else {
-        output_say(launch->output, "SIG%s: the ranks have ended; waiting for agents and controller",
-                   sigabbrev_np(number));
+        output_message(launch->output,
+                       "SIG%s: the ranks have ended; waiting for agents and controller",
+                       sigabbrev_np(number));
     }
 }
 
@@ -157,11 +173,11 @@ static void launch_on_lost(struct launch *launch)
 {
     char text[160];
 
-    launch->lost_said = true;
+    launch->keeper_lost_seen = true;
     keeper_lost(launch->keeper, &launch->lost_status);
     launcher_log_status_text(launch->lost_status, text, sizeof(text));
-    output_say(launch->output, "the keeper process was %s; ending the run and all its processes",
-               text);
+    output_message(launch->output,
+                   "the keeper process was %s; ending the run and all its processes", text);
     if (launch->ending && !launch->ended) /* it may have died with our request in its hands */
         launch_end(launch, launch->level, launch->plan->grace_ns);
 }
@@ -171,18 +187,20 @@ static void launch_reports(struct launch *launch)
     struct keeper_report report;
 
     while (keeper_next(launch->keeper, &report)) {
-        if (!launch->lost_said && keeper_lost(launch->keeper, NULL))
+        if (!launch->keeper_lost_seen && keeper_lost(launch->keeper, NULL))
             launch_on_lost(launch); /* before its children's exits: they are its echoes */
+        if (report.event == KEEPER_EXITED && launch_warm_exited(launch, &report))
+            continue;
         if (report.event == KEEPER_EXITED) {
             launch_on_exit(launch, &report);
         } else if (report.event == KEEPER_ENDED) {
             launch->ended = true;
             if (report.status)
-                output_say(launch->output, "%d process%s of another user could not be ended",
-                           report.status, report.status == 1 ? "" : "es");
+                output_message(launch->output, "%d process%s of another user could not be ended",
+                               report.status, report.status == 1 ? "" : "es");
         }
     }
-    if (!launch->lost_said && keeper_lost(launch->keeper, NULL))
+    if (!launch->keeper_lost_seen && keeper_lost(launch->keeper, NULL))
         launch_on_lost(launch);
 }
 
@@ -222,16 +240,17 @@ void launch_turn(struct launch *launch, int64_t until_ns)
 
 void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns)
 {
-    int64_t say_ns = time_mono_ns() + grace_ns + LAUNCH_PATIENCE_NS;
+    int64_t warn_ns = time_mono_ns() + LAUNCH_PATIENCE_NS +
+                      (grace_ns > 0 ? MAX(grace_ns, TREE_WRITER_GRACE_NS) : 0);
 
     launch_end(launch, level, grace_ns);
     while (!launch->ended) {
-        launch_turn(launch, say_ns);
-        if (time_mono_ns() >= say_ns && !launch->ended) {
-            output_say(
+        launch_turn(launch, warn_ns);
+        if (time_mono_ns() >= warn_ns && !launch->ended) {
+            output_message(
                 launch->output,
                 "some processes did not end after SIGKILL; they may be blocked in the kernel");
-            say_ns = INT64_MAX;
+            warn_ns = INT64_MAX;
         }
     }
     launch->ending = false;
@@ -239,14 +258,26 @@ void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace
 
 /* ---- the run ---- */
 
+static bool launch_ignores(int number)
+{
+    struct sigaction now;
+
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+/* SIGHUP that is ignored when we start stays so: nohup.  SIGINT does not: a shell ignores it for all that it starts in
+ * the background, and a blocked signal arrives here all the same.
+ */
 static int launch_signals(struct launch *launch, struct err *err)
 {
     static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
     sigset_t mask;
 
     sigemptyset(&mask);
-    for (size_t i = 0; i < COUNT(wanted); i++)
-        sigaddset(&mask, wanted[i]);
+    for (size_t i = 0; i < COUNT(wanted); i++) {
+        if (wanted[i] != SIGHUP || !launch_ignores(SIGHUP))
+            sigaddset(&mask, wanted[i]);
+    }
     sigprocmask(SIG_BLOCK, &mask, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exits from us and the keeper */
@@ -257,7 +288,7 @@ static int launch_signals(struct launch *launch, struct err *err)
 static int launch_keeper(struct launch *launch, struct err *err)
 {
     size_t daemons = launch->daemons ? daemons_count(launch->daemons) : 0;
-    struct keeper_plan plan = { .commands = 1 + daemons,
+    struct keeper_plan plan = { .commands = 1 + daemons + (launch->warm ? 1 : 0),
                                 .keep_stdin = !launch->plan->ranks,
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,
@@ -265,12 +296,16 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .files = launch->files };
     int r;
 
-    launch->command = calloc(1 + daemons, sizeof(*launch->command));
+    launch->command = calloc(plan.commands, sizeof(*launch->command));
     if (!launch->command)
         return err_nomem(err);
     launch->command[0].argv = launch->plan->command;
     if (launch->daemons)
         daemons_commands(launch->daemons, 1, launch->command + 1);
+    launch->warm_command = (uint32_t)(1 + daemons);
+    if (launch->warm)
+        launch->command[launch->warm_command] =
+            (struct keeper_command){ .argv = launch_warm_argv(launch), .standby = true };
     plan.command = launch->command;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     r = keeper_start(&plan, &launch->keeper, err);
@@ -299,14 +334,14 @@ static void launch_watchers(struct launch *launch)
     if (!launch->plan->watch || !run_directory_is_somewhere(run_dir) ||
         !run_directory_has_rings(run_dir))
         return;
-    if (daemons_create(&run_dir->file.layout, run_dir->directory.text, launch->plan->remote,
+    if (daemons_create(&run_dir->file.layout, run_dir->directory.text,
+                       (struct daemons_wanted){ launch->plan->remote, launch->plan->alert },
                        &launch->daemons) < 0)
         err_set(&run_dir->rings_trouble, 0, "out of memory for agents; the ranks are not observed");
     else if (!launch->plan->remote &&
              verdict_follow_create(run_dir->directory.text, &launch->follow) < 0)
-        err_set(
-            &run_dir->rings_trouble, 0,
-            "out of memory to follow verdicts: they are not printed, and a hang restarts nothing");
+        err_set(&run_dir->rings_trouble, 0,
+                "out of memory to follow verdicts: they are not printed");
 }
 
 static void launch_log_open(struct launch *launch)
@@ -317,7 +352,7 @@ static void launch_log_open(struct launch *launch)
 
     layout_name(&run_dir->file.layout, 0, node);
     if (run_directory_is_somewhere(run_dir))
-        launch_told(
+        launch_check_log(
             launch,
             launcher_log_open(run_dir->spool.text, run_dir->file.id, node, &launch->log, &err),
             &err);
@@ -331,6 +366,7 @@ static int launch_open(struct launch *launch, struct err *err)
 
     launch_raise_files(launch);
     launch_watchers(launch);
+    launch_warm_open(launch);
     if (r == 0)
         r = launch_keeper(launch, err);
     if (r == 0)
@@ -339,6 +375,7 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r < 0)
         return r;
     launch_log_open(launch);
+    launch_orders_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
     launch->end = calloc(launch->count, sizeof(*launch->end));
     return launch->poll && launch->end ? 0 : err_nomem(err);
@@ -351,6 +388,8 @@ static void launch_close(struct launch *launch)
     launcher_log_close(launch->log);
     daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
+    launch_orders_close(launch);
+    launch_warm_close(launch);
     fd_clean(&launch->signals);
     fd_clean(&launch->run_dir.lock);
     free(launch->poll);
@@ -364,17 +403,20 @@ static void launch_begin(struct launch *launch)
     char text[160];
 
     if (run_dir->trouble.text[0])
-        output_say(launch->output, "%s", run_dir->trouble.text);
+        output_message(launch->output, "%s", run_dir->trouble.text);
     if (run_dir->rings_trouble.text[0])
-        output_say(launch->output, "%s", run_dir->rings_trouble.text);
+        output_message(launch->output, "%s", run_dir->rings_trouble.text);
+    if (launch->warm_trouble.text[0])
+        output_message(launch->output, "%s", launch->warm_trouble.text);
     if (launch->daemons)
-        launch_say_attach(launch);
+        launch_print_attach(launch);
     launch_write_file(launch); /* agents and controller read it */
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
     launch_log_run(launch, RUN_BEGIN, 0, text);
+    launch_policy_open(launch);
     if (run_dir->goes_on)
-        output_say(launch->output, "run %s continues with attempt %u", run_dir->file.id,
-                   run_dir->file.attempt);
+        output_message(launch->output, "run %s continues with attempt %u", run_dir->file.id,
+                       run_dir->file.attempt);
 }
 
 /* The keeper's death ended agents and controller before all was told, and one that was not there at
@@ -387,17 +429,33 @@ static void launch_renew(struct launch *launch)
     launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
     keeper_stop(TAKE(launch->keeper));
     free(TAKE(launch->command));
-    launch->lost_said = false;
+    launch->keeper_lost_seen = false;
     if (launch_keeper(launch, &err) < 0)
-        output_say(launch->output, "%s; facts that agents have not written yet are lost", err.text);
+        output_message(launch->output, "%s; facts that agents have not written yet are lost",
+                       err.text);
     else
         launch_write_file(launch); /* agents look there whether their parent is ours */
+}
+
+/* Lets agents or the controller finish.  One that is killed meanwhile has left facts in rings or spools, so it gets another
+ * life for them, unless somebody wants the run to end now.
+ */
+static void launch_drain(struct launch *launch, enum tree_level level)
+{
+    int64_t until_ns = time_mono_ns() + LAUNCH_DRAIN_NS;
+
+    for (int lives = LAUNCH_DRAINS; lives > 0; lives--) {
+        launch_end_wait(launch, level, LAUNCH_DRAIN_NS);
+        if (lives == 1 || launch->stop_signal || time_mono_ns() >= until_ns ||
+            !daemons_finish_again(launch->daemons, level, launch->keeper, launch->output))
+            break;
+    }
 }
 
 static void launch_finish(struct launch *launch)
 {
     struct runfile *file = &launch->run_dir.file;
-    bool stopped = launch->stop_signal || launch->lost_said;
+    bool stopped = launch->stop_signal || launch->keeper_lost_seen;
     char why[160];
 
     attempt_why(launch, why, sizeof(why));
@@ -407,8 +465,8 @@ static void launch_finish(struct launch *launch)
         launch_renew(launch);
     if (launch->daemons && launch->keeper) {
         daemons_finish(launch->daemons, launch->keeper, launch->output);
-        launch_end_wait(launch, TREE_AGENTS, LAUNCH_DRAIN_NS);
-        launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
+        launch_drain(launch, TREE_AGENTS);
+        launch_drain(launch, TREE_CONTROL);
         if (!stopped && attempt_reconsider(launch))
             file->exit = attempt_exit_status(launch);
     }

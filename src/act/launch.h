@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "core/err.h"
+#include "wire/policy_table.h"
 #include "wire/verdict.h"
 
 struct launch_plan {
@@ -23,8 +24,14 @@ struct launch_plan {
     uint32_t max_restarts;
     int64_t grace_ns;   /* between SIGTERM, or the signal that came, and SIGKILL */
     bool restart_hangs; /* a verdict that ranks hang ends the attempt, where a restart is left */
-    int64_t backoff_ns; /* before the first restart; doubled each time, to a minute */
+    int64_t backoff_ns; /* before the second restart; doubled each time, to a minute */
+    const struct policy_table *table; /* what is done about verdicts */
+    bool warm;                        /* standby processes */
+    bool alert;     /* alerts are passed on: LOCKSTEP_ALERT_WEBHOOK, LOCKSTEP_ALERT_EXEC */
+    bool act;       /* it is done; else it is only written down */
+    uint64_t steps; /* that the job shall make; 0: not known */
     bool quiet, watch;
+    bool page;      /* a link to the page of the run's controller is printed */
     bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names */
     char **command; /* ends with NULL */
     /* Writes a verdict as lines, to be printed when it is reached; NULL: verdicts are not printed. */
@@ -33,6 +40,8 @@ struct launch_plan {
 
 /* -EINVAL with a sentence: the plan is at fault. */
 int launch_check(const struct launch_plan *plan, struct err *err);
+/* Whether its program is there: -errno with a sentence if it certainly cannot be executed. */
+int launch_check_program(const struct launch_plan *plan, struct err *err);
 
 /* Returns when everything has ended.  *ret_exit: 0 when all ended well, else as the first that did
  * not; 128+n for a signal, to it or to us.  -EINVAL when the plan is at fault, -EBUSY when the run is

@@ -1,6 +1,6 @@
-/* launch_attempt.c - one attempt: all ranks from their allocation until nobody is left.
+/* launch_attempt.c - one attempt: all ranks from their allocation until none is left.
  *
- * The first rank that ends and not well is the culprit; the others are told to end, and what they then
+ * The first rank that ends and not well is the culprit; the others get a signal to end, and what they then
  * say or how they end is an echo.  One that dumps its core, or any on a busy machine, may end after those who
  * noticed it: where the controller's verdict names another one, the run exits as that did.
  *
@@ -16,17 +16,17 @@
 #include <unistd.h>
 
 #include "act/attach.h"
-#include "act/keeper_wire.h"
+#include "act/keeper/keeper_wire.h"
 #include "act/launch_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 
-#define LAUNCH_FOLLOW_NS (NS_PER_S / 2) /* between two looks at what the controller says */
+#define LAUNCH_FOLLOW_NS (NS_PER_S / 4) /* between two looks at what the controller says */
 #define LAUNCH_HANG_EXIT 124            /* as timeout(1) has it */
 #define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
 
-static int rank_start(struct launch *launch, uint32_t rank, const struct layout_start *start,
-                      struct err *err)
+static int attempt_rank_start(struct launch *launch, uint32_t rank,
+                              const struct layout_start *start, struct err *err)
 {
     struct buf env = { 0 };
     int fd[2];
@@ -38,14 +38,15 @@ static int rank_start(struct launch *launch, uint32_t rank, const struct layout_
     layout_env(&launch->run_dir.file.layout, start, rank, &env);
     job.out_fd = fd[0];
     job.err_fd = fd[1];
-    r = keeper_spawn(launch->keeper, &job, &pid, err);
+    launch_warm_note(launch, rank, &env);
+    r = launch_warm_use(launch, rank, &env, fd) ? 0 : keeper_spawn(launch->keeper, &job, &pid, err);
     buf_fini(&env);
     output_close(fd);
     launch->running += r == 0;
     return r;
 }
 
-static int ranks_start(struct launch *launch, struct err *err)
+static int attempt_ranks_start(struct launch *launch, struct err *err)
 {
     struct attach attach;
     struct layout_start start = {
@@ -56,14 +57,17 @@ static int ranks_start(struct launch *launch, struct err *err)
         .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
         .python_path = attach.python_path,
         .nccl_plugin = attach.nccl_plugin,
+        .library = attach.library,
+        .warm_modules = launch_warm_modules(launch),
     };
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
     attach_find(&attach);
     if (!run_directory_has_rings(&launch->run_dir))
-        attach.python_path[0] = attach.nccl_plugin[0] = '\0'; /* there is nothing to attach to */
+        attach.python_path[0] = attach.nccl_plugin[0] = attach.library[0] =
+            '\0'; /* nothing to attach to */
     for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
-        r = rank_start(launch, rank, &start, err);
+        r = attempt_rank_start(launch, rank, &start, err);
         if (r < 0 && r != -EPIPE) {
             launch->culprit = rank;
             err_wrap(err, r, "rank %u could not be started", rank);
@@ -87,16 +91,18 @@ static void attempt_begin(struct launch *launch)
     launch_write_file(launch);
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
     launch_log_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
+    launch_orders_begin(launch);
+    launch_warm_begin(launch);
     if (launch->run_dir.file.attempt) {
         snprintf(text, sizeof(text), "attempt %u", launch->run_dir.file.attempt);
         output_mark(launch->output, text);
     }
-    r = ranks_start(launch, &err);
+    r = attempt_ranks_start(launch, &err);
     if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts) {
         launch->starved = err;
         launch->failed = true;
     } else if (r < 0 && r != -EPIPE) { /* the loss of the keeper is reported elsewhere */
-        output_say(launch->output, "%s", err.text);
+        output_message(launch->output, "%s", err.text);
         launch->failed = true;
         launch->culprit_status = W_EXITCODE(125, 0);
     }
@@ -105,14 +111,14 @@ static void attempt_begin(struct launch *launch)
 /* All ended well, one did not, or we are told to stop. */
 static bool attempt_over(const struct launch *launch)
 {
-    return !launch->running || launch->failed || launch->stop_signal || launch->lost_said;
+    return !launch->running || launch->failed || launch->stop_signal || launch->keeper_lost_seen;
 }
 
 int attempt_exit_status(const struct launch *launch)
 {
     if (launch->stop_signal)
         return 128 + launch->stop_signal;
-    if (launch->lost_said)
+    if (launch->keeper_lost_seen)
         return launcher_log_status_code(launch->lost_status);
     return launch->failed ? launcher_log_status_code(launch->culprit_status) : 0;
 }
@@ -121,7 +127,7 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
 {
     if (launch->stop_signal)
         snprintf(ret, room, RUN_STOPPED "%s", sigabbrev_np(launch->stop_signal));
-    else if (launch->lost_said)
+    else if (launch->keeper_lost_seen)
         snprintf(ret, room, "the keeper was lost");
     else if (launch->hang[0])
         snprintf(ret, room, "%s", launch->hang);
@@ -131,26 +137,30 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
         snprintf(ret, room, "all ended successfully");
 }
 
-/* Prints what the controller decided.  A job that hangs costs as much as one that runs: end it where it can begin
- * again.
- */
+/* A job that hangs costs as much as one that runs: it is ended where it can begin again. */
+void attempt_restart(struct launch *launch, const struct decision *decision)
+{
+    launch->failed = true;
+    launch->culprit =
+        decision->rank_count && decision->rank[0] < launch->count ? decision->rank[0] : 0;
+    launch->culprit_status = W_EXITCODE(LAUNCH_HANG_EXIT, 0);
+    snprintf(launch->hang, sizeof(launch->hang), "%.120s (%s)", decision->why, decision->of);
+    output_message(launch->output, "%s; all ranks are restarted", launch->hang);
+}
+
+/* No further attempt.  The status is that of the newest attempt that failed. */
+void attempt_give_up(struct launch *launch, const struct decision *decision)
+{
+    launch->given_up = launch->failed = true;
+    snprintf(launch->hang, sizeof(launch->hang), "%.150s", decision->why);
+    output_message(launch->output, "%s; there is no further attempt", decision->why);
+}
+
 static void attempt_follow(struct launch *launch)
 {
-    struct verdict verdict;
-
-    if (!launch_verdicts(launch, &verdict) || !launch->plan->restart_hangs ||
-        launch->run_dir.file.restarts >= launch->plan->max_restarts)
-        return;
-    launch->failed = true;
-    launch->culprit = verdict.rank_count ? verdict.rank[0] : 0;
-    launch->culprit_status = W_EXITCODE(LAUNCH_HANG_EXIT, 0);
-    if (verdict.rank_count)
-        snprintf(launch->hang, sizeof(launch->hang), "%s, rank %u: %s (%s)",
-                 verdict_kind_name(verdict.kind), verdict.rank[0], verdict.cause, verdict.id);
-    else
-        snprintf(launch->hang, sizeof(launch->hang), "%s: %s (%s)", verdict_kind_name(verdict.kind),
-                 verdict.cause, verdict.id);
-    output_say(launch->output, "%s; all ranks are restarted", launch->hang);
+    launch_verdicts(launch);
+    launch_orders_turn(launch);
+    launch_warm_turn(launch);
 }
 
 bool attempt_reconsider(struct launch *launch)
@@ -174,8 +184,9 @@ bool attempt_reconsider(struct launch *launch)
         launch->culprit = rank;
         launch->culprit_status = launch->end[rank];
         launcher_log_status_text(launch->culprit_status, text, sizeof(text));
-        output_say(launch->output,
-                   "rank %u %s and caused the other failures; exiting with its status", rank, text);
+        output_message(launch->output,
+                       "rank %u %s and caused the other failures; exiting with its status", rank,
+                       text);
         return true;
     }
     return false;
@@ -183,7 +194,6 @@ bool attempt_reconsider(struct launch *launch)
 
 void attempt_run(struct launch *launch)
 {
-    struct verdict ignored;
     char why[160];
 
     attempt_begin(launch);
@@ -193,36 +203,60 @@ void attempt_run(struct launch *launch)
             attempt_follow(launch);
     }
     if (launch->daemons) /* now: agents remove the rings of ranks that have ended */
-        launch_verdicts(launch, &ignored);
+        launch_verdicts(launch);
     launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
+    launch_orders_end(launch);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));
     launch_log_run(launch, RUN_ATTEMPT_END, attempt_exit_status(launch), why);
 }
 
+/* Most failures do not repeat: the first restart is not put off. */
+static int64_t attempt_pause_ns(const struct launch *launch)
+{
+    uint32_t restarts = launch->run_dir.file.restarts;
+    int64_t pause_ns = restarts ? launch->plan->backoff_ns : 0;
+
+    for (uint32_t i = 1; i < restarts && pause_ns < LAUNCH_BACKOFF_MAX_NS; i++)
+        pause_ns *= 2;
+    return MIN(pause_ns, MAX(LAUNCH_BACKOFF_MAX_NS, launch->plan->backoff_ns));
+}
+
+static bool attempt_is_last(struct launch *launch)
+{
+    if (!launch->failed || launch->stop_signal || launch->keeper_lost_seen || launch->given_up)
+        return true;
+    if (!launch->hang[0] && launch_policy_ends(launch, launch->culprit_status)) {
+        if (launch->run_dir.file.restarts < launch->plan->max_restarts)
+            output_message(launch->output, "status %d means: do not restart",
+                           WEXITSTATUS(launch->culprit_status));
+        return true;
+    }
+    return launch->run_dir.file.restarts >= launch->plan->max_restarts;
+}
+
 bool attempt_again(struct launch *launch)
 {
     struct runfile *file = &launch->run_dir.file;
-    int64_t pause = launch->plan->backoff_ns, until;
-    struct verdict ignored;
+    int64_t pause = attempt_pause_ns(launch), until = time_mono_ns() + pause;
 
-    if (!launch->failed || launch->stop_signal || launch->lost_said ||
-        file->restarts >= launch->plan->max_restarts)
+    if (attempt_is_last(launch))
         return false;
-    for (uint32_t i = 0; i < file->restarts && pause < LAUNCH_BACKOFF_MAX_NS; i++)
-        pause *= 2;
-    pause = MIN(pause, MAX(LAUNCH_BACKOFF_MAX_NS, launch->plan->backoff_ns));
-    file->restarts++;
-    output_say(launch->output, "restart %u of %u in %.1f s", file->restarts,
-               launch->plan->max_restarts, (double)pause / 1e9);
-    until = time_mono_ns() + pause;
-    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said) {
+    if (pause)
+        output_message(launch->output, "restart %u of %u in %.1f s", file->restarts + 1,
+                       launch->plan->max_restarts, (double)pause / 1e9);
+    else
+        output_message(launch->output, "restart %u of %u", file->restarts + 1,
+                       launch->plan->max_restarts);
+    while (time_mono_ns() < until && !attempt_is_last(launch)) {
         launch_turn(launch, MIN(until, time_mono_ns() + LAUNCH_FOLLOW_NS));
-        launch_verdicts(launch, &ignored);
+        launch_verdicts(launch);
+        launch_orders_between(launch);
     }
-    if (launch->stop_signal || launch->lost_said)
+    if (attempt_is_last(launch))
         return false;
+    file->restarts++;
     file->attempt++;
     return true;
 }
@@ -233,8 +267,8 @@ bool attempt_again(struct launch *launch)
  * a training shall have one.  A single command takes the place of this process: its output and its exit status are its own. */
 
 /* `parent` 0: in its place. */
-static _Noreturn void bare_exec(const struct launch *launch, uint32_t rank, uint16_t port,
-                                pid_t parent)
+static _Noreturn void attempt_bare_exec(const struct launch *launch, uint32_t rank, uint16_t port,
+                                        pid_t parent)
 {
     const struct launch_plan *plan = launch->plan;
     const struct layout_start start = { .run = launch->run_dir.file.id,
@@ -257,7 +291,7 @@ static _Noreturn void bare_exec(const struct launch *launch, uint32_t rank, uint
 }
 
 /* The first that does not end well takes the others with it. */
-static int bare_wait(const pid_t *pid, uint32_t count)
+static int attempt_bare_wait(const pid_t *pid, uint32_t count)
 {
     int status, result = 0;
 
@@ -285,14 +319,14 @@ int bare_run(const struct launch_plan *plan, const struct launch *launch, int *r
     if (plan->ranks && layout_port(&port, err) < 0)
         port = 29500; /* as torchrun has it; nobody can be asked whether it is free */
     if (count == 1)
-        bare_exec(launch, 0, port, 0);
+        attempt_bare_exec(launch, 0, port, 0);
     child_signals(false); /* whoever ends us ends the ranks with us */
     for (uint32_t rank = 0; pid && rank < count && !why; rank++) {
         pid_t self = getpid();
 
         pid[rank] = fork();
         if (pid[rank] == 0)
-            bare_exec(launch, rank, port, self);
+            attempt_bare_exec(launch, rank, port, self);
         why = pid[rank] < 0 ? -errno : 0;
         if (why < 0)
             err_set(err, why, "rank %u could not be started: %s", rank, strerror(-why));
@@ -301,6 +335,6 @@ int bare_run(const struct launch_plan *plan, const struct launch *launch, int *r
         if (pid[i] > 0)
             kill(pid[i], SIGTERM);
     if (pid)
-        *ret_exit = bare_wait(pid, count);
+        *ret_exit = attempt_bare_wait(pid, count);
     return pid ? why : err_nomem(err);
 }

@@ -8,13 +8,15 @@
 #include <poll.h>
 
 #include "act/daemons.h"
-#include "act/keeper.h"
+#include "act/keeper/keeper.h"
 #include "act/launch.h"
 #include "act/launcher_log.h"
-#include "act/output.h"
+#include "act/output/output.h"
 #include "act/rank_environment.h"
 #include "act/run_directory.h"
 #include "act/verdict_follow.h"
+
+#define LAUNCH_WARM_TOKEN 0x40000000u /* of standby processes, plus the rank */
 
 struct launch {
     const struct launch_plan *plan;
@@ -28,21 +30,29 @@ struct launch {
     struct keeper_command *command;
     uint32_t count, running;       /* of ranks, or of the one command */
     struct verdict_follow *follow; /* NULL: no controller of ours writes any */
+    struct launch_orders *orders;  /* NULL: there are none */
+    struct launch_warm *warm;      /* NULL: no standby processes */
+    uint32_t warm_command;         /* of the keeper: what starts them */
+    struct err warm_trouble;       /* why --warm has no effect; "": it has, or was not given */
     int64_t attempt_real_ns;       /* when this attempt began */
-    bool observed;                 /* some process opened a ring */
-    char hang[160];                /* why this attempt was ended; "": no hang */
-    bool failed;                   /* in this attempt */
-    uint32_t culprit;              /* of the latest failed attempt */
+    bool page_printed;
+    bool observed;             /* some process opened a ring */
+    char hang[160];            /* why this attempt was ended; "": no hang */
+    struct policy_means means; /* as they were sent; mode 0: not yet */
+    bool given_up;             /* no further attempt */
+    bool failed;               /* in this attempt */
+    uint32_t culprit;          /* of the latest failed attempt */
     int culprit_status;
     int *end; /* by rank: how it ended by itself in this attempt; -1: it did not, or not yet */
     uint64_t log_bytes; /* of the controller's log, when this attempt failed */
     bool ending, ended; /* a level of the tree is being ended; it has ended */
     int64_t ending_ns;  /* since then */
+    int64_t kill_ns;    /* not before that, SIGKILL is sent */
     enum tree_level level;
     int end_signal;  /* what those are told that are being ended */
     bool signalled;  /* somebody wants us to end */
     int stop_signal; /* the signal that stopped the ranks; 0: none */
-    bool lost_said, launcher_log_failed;
+    bool keeper_lost_seen, launcher_log_failed;
     int lost_status;
     struct rlimit files; /* of open files, as we found it */
     struct err starved;  /* why no process can be started as it should; "": they can */
@@ -54,15 +64,46 @@ void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace
 void launch_log_run(struct launch *launch, enum run_event event, int status, const char *text);
 void launch_write_file(struct launch *launch);
 
-/* launch_verdicts.c */
-void launch_say_attach(
-    struct launch *launch); /* that Python programs cannot be observed, and why */
-/* Prints the verdicts that came since the last call.  True: *ret asks for a restart of this attempt. */
-bool launch_verdicts(struct launch *launch, struct verdict *ret);
+/* launch_print.c */
+void launch_print_attach(
+    struct launch *launch);                  /* that Python programs cannot be observed, and why */
+void launch_verdicts(struct launch *launch); /* prints those that came since the last call */
 /* When agents and controller have ended: the last verdicts, and how many there were. */
 void launch_conclude(struct launch *launch);
 
+/* launch_orders.c: what the controller orders.  NULL orders: nothing happens. */
+void launch_orders_open(struct launch *launch);
+void launch_orders_close(struct launch *launch);
+void launch_orders_begin(struct launch *launch);   /* an attempt begins: consents to restarts */
+void launch_orders_turn(struct launch *launch);    /* carries out what has come */
+void launch_orders_between(struct launch *launch); /* two attempts: whether to give up */
+void launch_orders_end(struct launch *launch);     /* the ranks of the attempt have ended */
+
+/* launch_policy.c: the table, what may be done, and who says so */
+void launch_policy_open(struct launch *launch);  /* sends the table */
+void launch_policy_means(struct launch *launch); /* sends what changed: the kill switch, restarts */
+/* Right before something is done: false if the kill switch is on, with the reason. */
+bool launch_policy_allows(struct launch *launch, char *ret, size_t room);
+bool launch_policy_ends(const struct launch *launch, int status); /* it means: do not restart */
+void launch_policy_print(struct launch *launch, const struct decision *decision);
+
+/* launch_warm.c: standby processes.  NULL warm: nothing happens. */
+void launch_warm_open(struct launch *launch);
+void launch_warm_close(struct launch *launch);
+const char *launch_warm_modules(const struct launch *launch); /* a file; NULL: none */
+char *const *launch_warm_argv(const struct launch *launch);   /* what starts one; NULL: none */
+void launch_warm_begin(struct launch *launch);                /* an attempt begins */
+void launch_warm_note(struct launch *launch, uint32_t rank, const struct buf *env); /* of a rank */
+/* Starts those that are missing, and notes those that are ready. */
+void launch_warm_turn(struct launch *launch);
+/* True: it was one, and is dealt with.  One that had become a rank gets the token of that rank. */
+bool launch_warm_exited(struct launch *launch, struct keeper_report *report);
+/* The standby of the rank becomes it.  False: it must be started. */
+bool launch_warm_use(struct launch *launch, uint32_t rank, struct buf *env, const int out[2]);
+
 /* launch_attempt.c */
+void attempt_restart(struct launch *launch, const struct decision *decision);
+void attempt_give_up(struct launch *launch, const struct decision *decision);
 void attempt_run(struct launch *launch);   /* from allocation until nobody is left */
 bool attempt_again(struct launch *launch); /* waits for the next one; false: there is none */
 int attempt_exit_status(const struct launch *launch);

@@ -1,4 +1,4 @@
-/* launcher_log.c - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf.
+/* launcher_log.c - the launcher's facts: attempts, exits and outcomes, as frames in spool/launcher.lsf.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -101,6 +101,46 @@ int launcher_log_exit(struct launcher_log *log, const struct fact_exit *fact, st
     return launcher_log_put(log, FRAME_EXIT, &payload, err);
 }
 
+int launcher_log_request(struct launcher_log *log, const struct request *request, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    if (!log)
+        return 0;
+    request_put(&payload, request);
+    return launcher_log_put(log, FRAME_REQUEST, &payload, err);
+}
+
+int launcher_log_policy(struct launcher_log *log, const struct policy_table *table, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    if (!log)
+        return 0;
+    policy_table_put(&payload, table);
+    return launcher_log_put(log, FRAME_POLICY, &payload, err);
+}
+
+int launcher_log_means(struct launcher_log *log, const struct policy_means *means, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    if (!log)
+        return 0;
+    policy_means_put(&payload, means);
+    return launcher_log_put(log, FRAME_MEANS, &payload, err);
+}
+
+int launcher_log_outcome(struct launcher_log *log, const struct outcome *outcome, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    if (!log)
+        return err_set(err, -EBADF, "the launcher has no log");
+    outcome_put(&payload, outcome);
+    return launcher_log_put(log, FRAME_OUTCOME, &payload, err);
+}
+
 void launcher_log_status_text(int status, char *ret, size_t room)
 {
     const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
@@ -120,7 +160,7 @@ int launcher_log_status_code(int status)
 }
 
 /* Into ret[*at …], which has room for a 0 behind it.  False: it does not fit. */
-static bool tell_put(const char *text, size_t size, char *ret, size_t room, size_t *at)
+static bool launcher_escape_put(const char *text, size_t size, char *ret, size_t room, size_t *at)
 {
     if (*at + size >= room)
         return false;
@@ -130,7 +170,7 @@ static bool tell_put(const char *text, size_t size, char *ret, size_t room, size
 }
 
 /* The characters of a word into ret[*at …]. */
-static void tell_chars_put(const char *word, char *ret, size_t room, size_t *at)
+static void launcher_escape_chars_put(const char *word, char *ret, size_t room, size_t *at)
 {
     size_t left = strlen(word), size;
     bool fits = true;
@@ -141,11 +181,11 @@ static void tell_chars_put(const char *word, char *ret, size_t room, size_t *at)
         size = text_char(word, left);
         snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)*word);
         if (size)
-            fits = tell_put(word, size, ret, room, at);
+            fits = launcher_escape_put(word, size, ret, room, at);
         else if ((unsigned char)*word < ' ')
-            fits = tell_put(" ", 1, ret, room, at);
+            fits = launcher_escape_put(" ", 1, ret, room, at);
         else
-            fits = tell_put(escape, 4, ret, room, at);
+            fits = launcher_escape_put(escape, 4, ret, room, at);
         size = size ? size : 1;
     }
 }
@@ -154,7 +194,7 @@ void launcher_log_word_text(const char *word, char *ret, size_t room)
 {
     size_t at = 0;
 
-    tell_chars_put(word, ret, room, &at);
+    launcher_escape_chars_put(word, ret, room, &at);
     ret[at] = '\0';
 }
 
@@ -169,17 +209,17 @@ void launcher_log_exec_failed(const char *program)
 }
 
 /* One word into ret[*at …]: in single quotes when it has more than harmless letters. */
-static void tell_word_put(const char *word, char *ret, size_t room, size_t *at)
+static void launcher_escape_word_put(const char *word, char *ret, size_t room, size_t *at)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%";
     bool quote = !*word || strspn(word, plain) != strlen(word);
 
     if (quote)
-        tell_put("'", 1, ret, room, at);
-    tell_chars_put(word, ret, room, at);
+        launcher_escape_put("'", 1, ret, room, at);
+    launcher_escape_chars_put(word, ret, room, at);
     if (quote)
-        tell_put("'", 1, ret, room, at);
+        launcher_escape_put("'", 1, ret, room, at);
 }
 
 void launcher_log_command_text(char *const *command, char *ret, size_t room)
@@ -189,7 +229,7 @@ void launcher_log_command_text(char *const *command, char *ret, size_t room)
     for (size_t i = 0; command && command[i] && at + 1 < room; i++) {
         if (i)
             ret[at++] = ' ';
-        tell_word_put(command[i], ret, room, &at);
+        launcher_escape_word_put(command[i], ret, room, &at);
     }
     ret[at] = '\0';
 }

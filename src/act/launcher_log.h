@@ -1,4 +1,4 @@
-/* launcher_log.h - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf.
+/* launcher_log.h - the launcher's facts: attempts, exits and outcomes, as frames in spool/launcher.lsf.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/policy_table.h"
 
 struct launcher_log;
 
@@ -20,6 +22,12 @@ void launcher_log_close(struct launcher_log *log); /* NULL is fine */
 /* All return -errno (a full disk) with a message; the run continues without that fact.  With NULL they do nothing. */
 int launcher_log_run(struct launcher_log *log, const struct fact_run *fact, struct err *err);
 int launcher_log_exit(struct launcher_log *log, const struct fact_exit *fact, struct err *err);
+
+int launcher_log_request(struct launcher_log *log, const struct request *request, struct err *err);
+int launcher_log_policy(struct launcher_log *log, const struct policy_table *table,
+                        struct err *err);
+int launcher_log_means(struct launcher_log *log, const struct policy_means *means, struct err *err);
+int launcher_log_outcome(struct launcher_log *log, const struct outcome *outcome, struct err *err);
 
 /* "exited with 3", "killed by signal 9 (SIGKILL)" */
 void launcher_log_status_text(int status, char *ret, size_t room);

@@ -1,4 +1,4 @@
-/* rank_environment.c - what a rank is told about where it is.
+/* rank_environment.c - the environment variables of a rank.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -76,9 +76,13 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
         env_put(out, "PYTHONPATH=%s", start->python_path);
     if (start->nccl_plugin && start->nccl_plugin[0])
         env_put(out, "NCCL_PROFILER_PLUGIN=%s", start->nccl_plugin);
+    if (start->warm_modules)
+        env_put(out, "LOCKSTEP_WARM=%s", start->warm_modules);
+    if (start->library && start->library[0])
+        env_put(out, "LOCKSTEP_LAUNCHER_LIB=%s", start->library);
 }
 
-static int port_try(uint16_t port, uint16_t *ret)
+static int environment_port_try(uint16_t port, uint16_t *ret)
 {
     CLEAN(fd_clean) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
@@ -95,7 +99,7 @@ static int port_try(uint16_t port, uint16_t *ret)
     return 0;
 }
 
-static uint32_t port_ephemeral(void)
+static uint32_t environment_port_ephemeral(void)
 {
     CLEAN(file_clean) FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     unsigned low = 32768;
@@ -108,12 +112,12 @@ static uint32_t port_ephemeral(void)
 int layout_port(uint16_t *ret, struct err *err)
 {
     struct rand rand = { .state = (uint64_t)time_mono_ns() ^ (uint64_t)getpid() << 32 };
-    uint32_t end = port_ephemeral();
+    uint32_t end = environment_port_ephemeral();
     int r;
 
     for (int i = 0; i < 64 && end > 12000; i++)
-        if (port_try((uint16_t)(10000 + rand_below(&rand, end - 10000)), ret) == 0)
+        if (environment_port_try((uint16_t)(10000 + rand_below(&rand, end - 10000)), ret) == 0)
             return 0;
-    r = port_try(0, ret);
+    r = environment_port_try(0, ret);
     return r < 0 ? err_set(err, r, "no free port for MASTER_PORT: %s", strerror(-r)) : 0;
 }

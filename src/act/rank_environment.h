@@ -1,4 +1,4 @@
-/* rank_environment.h - what a rank is told about where it is.  Pure, but for layout_port().
+/* rank_environment.h - the environment variables of a rank.  Pure, but for layout_port().
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -16,9 +16,11 @@ struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *run, *rings; /* rings NULL or empty: there are none, and ranks need not say so */
     uint32_t attempt, max_restarts;
     uint16_t port;
-    bool omp_threads;        /* OMP_NUM_THREADS was set by the user */
-    const char *python_path; /* NULL or empty: PYTHONPATH stays as it is */
-    const char *nccl_plugin; /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
+    bool omp_threads;         /* OMP_NUM_THREADS was set by the user */
+    const char *python_path;  /* NULL or empty: PYTHONPATH stays as it is */
+    const char *nccl_plugin;  /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
+    const char *warm_modules; /* NULL: there is no LOCKSTEP_WARM */
+    const char *library;      /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
 };
 
 /* Puts NAME=VALUE and a NUL for each variable.  Of a command that is no rank only ours. */

@@ -6,6 +6,8 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +52,60 @@ int launch_check(const struct launch_plan *plan, struct err *err)
     return plan->name ? paths_check_run(plan->name, err) : 0;
 }
 
+/* 0, or why this file cannot be executed.  What only the kernel finds out (no interpreter, say) is found when it is. */
+static int run_program_check(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return -errno;
+    if (S_ISDIR(st.st_mode))
+        return -EACCES;
+    return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
+/* As execvp() looks for it. */
+static int run_program_find(const char *name)
+{
+    char usual[256] = "", path[PATH_MAX];
+    const char *from = getenv("PATH");
+    int found = -ENOENT;
+
+    if (!from && confstr(_CS_PATH, usual, sizeof(usual)) > 0)
+        from = usual;
+    for (size_t size; from; from += size + 1) {
+        int r;
+
+        size = strcspn(from, ":");
+        if (snprintf(path, sizeof(path), "%.*s%s%s", (int)size, from, size ? "/" : "", name) <
+            (int)sizeof(path)) {
+            r = run_program_check(path);
+            if (r == 0)
+                return 0;
+            if (r == -EACCES)
+                found = r;
+        }
+        if (!from[size])
+            break;
+    }
+    return found;
+}
+
+int launch_check_program(const struct launch_plan *plan, struct err *err)
+{
+    const char *name = plan->command[0];
+    int r = strchr(name, '/') ? run_program_check(name)
+            : name[0]         ? run_program_find(name)
+                              : -ENOENT;
+    char text[1024];
+
+    if (r == 0)
+        return 0;
+    launcher_log_word_text(name, text, sizeof(text));
+    return err_set(err, r, "%s: %s%s", text, strerror(-r),
+                   r == -ENOENT && !strchr(name, '/') ? "; it is not in PATH" : "");
+}
+
 int run_directory_plan(const struct launch_plan *plan, struct run_directory *ret, struct err *err)
 {
     struct run_directory run_dir = { .lock = -1 };
@@ -85,11 +141,11 @@ int run_directory_plan(const struct launch_plan *plan, struct run_directory *ret
 
 static int run_directory_absolute(struct path *path, struct err *err)
 {
-    struct path whole;
+    struct path resolved;
 
-    if (!realpath(path->text, whole.text))
+    if (!realpath(path->text, resolved.text))
         return err_set(err, -errno, "%s: %m", path->text);
-    *path = whole;
+    *path = resolved;
     return 0;
 }
 
@@ -128,7 +184,7 @@ static int run_directory_lock(struct run_directory *run_dir, struct err *err)
     }
 }
 
-static bool command_equal(char *const *a, char *const *b)
+static bool directory_command_equal(char *const *a, char *const *b)
 {
     for (; *a && *b; a++, b++)
         if (strcmp(*a, *b) != 0)
@@ -161,7 +217,7 @@ static int run_directory_same(const struct run_directory *run_dir, const struct 
             "another --name or --dir",
             old->id, old->layout.ranks, old->layout.ranks == 1 ? "" : "s",
             run_dir->file.layout.ranks);
-    if (command_equal(old->command, run_dir->file.command))
+    if (directory_command_equal(old->command, run_dir->file.command))
         return 0;
     launcher_log_command_text(old->command, command, sizeof(command));
     return err_set(

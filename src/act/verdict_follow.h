@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "wire/decision.h"
 #include "wire/verdict.h"
 
 struct verdict_follow;
@@ -17,19 +18,22 @@ struct verdict_follow;
 int verdict_follow_create(const char *run_dir,
                           struct verdict_follow **ret); /* -ENOMEM, -ENAMETOOLONG */
 void verdict_follow_destroy(struct verdict_follow *follow);
-/* The next verdict in the log, new or changed: 1 and *ret; 0: that is all for now. */
-int verdict_follow_next(struct verdict_follow *follow, struct verdict *ret);
-/* It is the first state of this verdict that verdict_follow_next() gave. */
+enum verdict_follow_what {
+    VERDICT_FOLLOW_NONE, /* that is all for now */
+    VERDICT_FOLLOW_VERDICT,
+    VERDICT_FOLLOW_DECISION
+};
+/* The next verdict or decision in the log, new or changed. */
+enum verdict_follow_what verdict_follow_next(struct verdict_follow *follow, struct verdict *verdict,
+                                             struct decision *decision);
+/* It is the first state of this verdict or decision that verdict_follow_next() gave. */
 bool verdict_follow_is_new(const struct verdict_follow *follow);
 /* The log says that some process opened a ring. */
 bool verdict_follow_has_rings(const struct verdict_follow *follow);
+/* The controller has closed the log. */
+bool verdict_follow_is_closed(const struct verdict_follow *follow);
 /* How many different ones there were. */
 size_t verdict_follow_count(const struct verdict_follow *follow);
-
-/* A hang or desync that is open, sure enough to act on, and was decided after `since_real_ns`.  What was
- * decided before belongs to an attempt that is over.
- */
-bool verdict_follow_asks_restart(const struct verdict *verdict, int64_t since_real_ns);
 
 /* How long the log is now; 0: there is none. */
 uint64_t verdict_follow_bytes(const char *run_dir);

@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/agent_orders.h"
+#include "agent/node_sensors.h"
 #include "agent/outbox.h"
 #include "agent/resume.h"
 #include "agent/ring/nodesplit.h"
@@ -47,7 +49,7 @@ struct ring_entry { /* a file of the ring directory */
     uint64_t inode;
     struct watch *watch; /* NULL: done with, refused, or still being made */
     bool making;
-    bool told; /* all of it was written: the file is not needed any more */
+    bool drained; /* all of it was written: the file is not needed any more */
     int64_t since_ns;
     uint32_t rank, ring, attempt;
 };
@@ -61,6 +63,7 @@ struct agent {
     struct resume resume;
     struct outbox outbox;
     struct nodesplit *split;
+    struct node_sensors *sensors; /* NULL: none */
     struct watch_place place;
     unsigned looks;
     struct ring_entry *entry;
@@ -72,7 +75,8 @@ struct agent {
     struct loop *loop;
     struct client *client; /* NULL: the spool is not sent */
     struct sender *sender;
-    struct token token; /* from the node's daemon; "": not yet, or it is in a file */
+    struct agent_orders *orders; /* NULL: a launcher carries them out, or nobody sends any */
+    struct token token;          /* from the node's daemon; "": not yet, or it is in a file */
     int token_fd;
     int64_t refused_ns;         /* since when the controller does not take that token; 0: it does */
     int64_t idle_ns, active_ns; /* when a ring last had a process; 0: it does not matter */
@@ -81,8 +85,8 @@ struct agent {
     int64_t measure_at_ns;
     int64_t began_ns, traffic_at_ns;
     uint64_t traffic_bodies; /* as reported last */
-    bool told;               /* to end */
-    bool hello_told, full_told;
+    bool stopping;
+    bool hello_sent, full_reported;
 };
 
 /* ---- the directory ---- */
@@ -104,10 +108,10 @@ static struct ring_entry *entry_add(struct agent *agent, const char *name, uint6
     struct ring_entry *entry;
 
     if (agent->entries == ENTRIES_MAX) {
-        if (!agent->full_told)
+        if (!agent->full_reported)
             log_error("%s: more than %d rings; further rings are ignored", agent->rings.text,
                       ENTRIES_MAX);
-        agent->full_told = true;
+        agent->full_reported = true;
         return NULL;
     }
     if (!ARRAY_FIT(agent->entry, agent->room, agent->entries + 1))
@@ -149,14 +153,14 @@ static void entry_remove(const struct agent *agent, const struct ring_entry *ent
 /* What is told of a former attempt will not be asked for again.  Those of the newest stay: another
  * process of the same rank and attempt must not get the same number.
  */
-static void forget_former(struct agent *agent)
+static void agent_forget_former(struct agent *agent)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < agent->entries; i++) {
         const struct ring_entry *entry = &agent->entry[i];
 
-        if (entry->told && entry->attempt < agent->attempt)
+        if (entry->drained && entry->attempt < agent->attempt)
             entry_remove(agent, entry);
         else
             agent->entry[kept++] = *entry;
@@ -164,7 +168,7 @@ static void forget_former(struct agent *agent)
     agent->entries = kept;
 }
 
-static void scan_name(struct agent *agent, int dir_fd, const char *name, int64_t now_ns)
+static void agent_scan_name(struct agent *agent, int dir_fd, const char *name, int64_t now_ns)
 {
     uint32_t rank, ring;
     struct stat st;
@@ -217,29 +221,24 @@ static void rings_scan(struct agent *agent, int64_t now_ns)
     agent->scanned_mtime = st.st_mtim;
     agent->scan_at_ns = now_ns + SCAN_NS;
     while ((file = readdir(dir)))
-        scan_name(agent, agent->rings_fd, file->d_name, now_ns);
+        agent_scan_name(agent, agent->rings_fd, file->d_name, now_ns);
     closedir(dir);
 }
 
 /* ---- the tick ---- */
 
-static uint64_t acknowledged(const void *arg, uint64_t boot)
+static uint64_t agent_acknowledged(const void *arg, uint64_t boot)
 {
     return sender_acknowledged(arg, boot);
 }
 
-static void writer_clean(struct spool_writer **writer)
-{
-    spool_writer_close(*writer);
-}
-
 /* The new file is locked before it takes the old one's place: no other agent comes in between. */
-static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struct err *err)
+static int agent_shrink_spool(struct agent *agent, struct shrink_counts *counts, struct err *err)
 {
     struct shrink_settings settings = { .bytes_max = agent->spool_max / 2,
-                                        .acknowledged = acknowledged,
+                                        .acknowledged = agent_acknowledged,
                                         .arg = agent->sender };
-    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    CLEAN(spool_writer_clean) struct spool_writer *writer = NULL;
     char sender[80];
     struct path fresh;
     int result;
@@ -266,7 +265,7 @@ static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struc
 }
 
 /* The spool grows while the controller does not accept it, on a disk that the job needs as well. */
-static void bound_spool(struct agent *agent, int64_t now_ns)
+static void agent_bound_spool(struct agent *agent, int64_t now_ns)
 {
     struct err err = { "" };
     struct shrink_counts counts;
@@ -277,7 +276,7 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
     agent->measure_at_ns = now_ns + NS_PER_S;
     if (stat(agent->spool.text, &st) < 0 || (uint64_t)st.st_size <= agent->shrink_at)
         return;
-    if (shrink_spool(agent, &counts, &err) < 0)
+    if (agent_shrink_spool(agent, &counts, &err) < 0)
         log_error("cannot shrink the spool: %s", err.text);
     else if (counts.merged || counts.bared)
         log_error("%s exceeded %llu bytes: merged %llu of the oldest unsent steps, %llu of them "
@@ -290,7 +289,7 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
 }
 
 /* Not while the controller accepts nothing: such frames would only fill the spool. */
-static void tell_traffic(struct agent *agent, int64_t now_ns)
+static void agent_send_traffic(struct agent *agent, int64_t now_ns)
 {
     struct sender_counts counts;
 
@@ -314,7 +313,7 @@ static void tell_traffic(struct agent *agent, int64_t now_ns)
                                                            .spool_bytes = counts.spool_bytes });
 }
 
-static void say_traffic(const struct agent *agent)
+static void agent_log_traffic(const struct agent *agent)
 {
     struct sender_counts counts;
 
@@ -338,7 +337,7 @@ static void agent_settle(struct agent *agent, int64_t now_ns)
 }
 
 /* Whether anything is left to read: else the agent of a daemon need not be there. */
-static void note_activity(struct agent *agent, int64_t now_ns)
+static void agent_note_activity(struct agent *agent, int64_t now_ns)
 {
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].watch || agent->entry[i].making)
@@ -348,42 +347,45 @@ static void note_activity(struct agent *agent, int64_t now_ns)
 
 static void agent_tick(struct agent *agent, int64_t now_ns)
 {
-    if (!agent->hello_told)
-        agent->hello_told = outbox_hello(&agent->outbox, agent->run.id, agent->node) == 0;
-    bound_spool(agent, now_ns);
-    tell_traffic(agent, now_ns);
+    if (!agent->hello_sent)
+        agent->hello_sent = outbox_hello(&agent->outbox, agent->run.id, agent->node) == 0;
+    agent_bound_spool(agent, now_ns);
+    agent_send_traffic(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) { /* ends first, then the rings that follow them */
         struct ring_entry *entry = &agent->entry[i];
 
         if (entry->watch && !watch_tick(entry->watch, now_ns)) {
             watch_close(entry->watch);
             entry->watch = NULL;
-            entry->told = true;
+            entry->drained = true;
         }
     }
     agent_settle(agent, now_ns);
-    forget_former(agent);
+    agent_forget_former(agent);
     rings_scan(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].making)
             entry_open(agent, &agent->entry[i], now_ns);
     }
-    note_activity(agent, now_ns);
+    agent_orders_tick(agent->orders, agent->rings_fd, agent->attempt, now_ns);
+    agent_note_activity(agent, now_ns);
+    if (agent->sensors && agent->hello_sent)
+        node_sensors_turn(agent->sensors, now_ns);
 }
 
 /* When only the keeper is gone, its children come to the launcher. */
-static bool parent_is_ours(const struct agent *agent)
+static bool agent_parent_is_ours(const struct agent *agent)
 {
     return getppid() == agent->run.pid || getppid() == agent->run.keeper;
 }
 
 /* Waits for the next tick, and sends meanwhile.  Returns true when a stop signal arrived. */
-static bool wait_until(struct agent *agent, int64_t at_ns)
+static bool agent_wait_until(struct agent *agent, int64_t at_ns)
 {
     do
         loop_turn(agent->loop, at_ns, NULL);
-    while (!agent->told && time_mono_ns() < at_ns);
-    return agent->told;
+    while (!agent->stopping && time_mono_ns() < at_ns);
+    return agent->stopping;
 }
 
 /* The rest of the spool is sent before the end, if the controller accepts it; otherwise it stays there. */
@@ -394,13 +396,13 @@ static void agent_send_rest(struct agent *agent)
     if (!agent->sender)
         return;
     agent->traffic_at_ns = 0;
-    tell_traffic(agent, begin_ns);
+    agent_send_traffic(agent, begin_ns);
     sender_hurry(agent->sender);
     while (!sender_is_done(agent->sender) &&
            time_mono_ns() - begin_ns <
                (sender_is_in_trouble(agent->sender) ? SEND_TROUBLE_NS : SEND_REST_NS))
         loop_turn(agent->loop, time_mono_ns() + 20 * NS_PER_MS, NULL);
-    say_traffic(agent);
+    agent_log_traffic(agent);
 }
 
 static bool agent_is_idle(struct agent *agent)
@@ -410,7 +412,7 @@ static bool agent_is_idle(struct agent *agent)
 }
 
 /* The daemon registers the run again, and starts another agent. */
-static bool is_refused(struct agent *agent, int64_t now_ns)
+static bool agent_is_refused(struct agent *agent, int64_t now_ns)
 {
     if (agent->token_fd < 0 || !sender_is_refused(agent->sender))
         agent->refused_ns = 0;
@@ -420,12 +422,12 @@ static bool is_refused(struct agent *agent, int64_t now_ns)
 }
 
 /* It stays on disk until the run is over: what the controller has need not. */
-static void leave_little(struct agent *agent)
+static void agent_leave_little(struct agent *agent)
 {
     struct shrink_counts counts;
     struct err err = { "" };
 
-    if (shrink_spool(agent, &counts, &err) < 0)
+    if (agent_shrink_spool(agent, &counts, &err) < 0)
         log_error("cannot shrink the spool: %s", err.text);
 }
 
@@ -445,9 +447,9 @@ int agent_run(struct agent *agent, struct err *err)
         notify_alive(&notify, now);
         next = MAX(next + agent->tick_ns, now);
         idle = agent_is_idle(agent);
-        refused = is_refused(agent, now);
-    } while (!refused && (!agent->child || parent_is_ours(agent)) && !idle &&
-             !wait_until(agent, next));
+        refused = agent_is_refused(agent, now);
+    } while (!refused && (!agent->child || agent_parent_is_ours(agent)) && !idle &&
+             !agent_wait_until(agent, next));
     notify_stopping(&notify);
     notify_close(&notify);
     agent_tick(agent, time_mono_ns()); /* rings born since the last one */
@@ -466,7 +468,7 @@ int agent_run(struct agent *agent, struct err *err)
         return err_set(err, -EACCES, "the controller no longer accepts the token of run %s",
                        agent->run.id);
     if (idle)
-        leave_little(agent);
+        agent_leave_little(agent);
     return idle;
 }
 
@@ -480,9 +482,11 @@ void agent_close(struct agent *agent)
         watch_close(agent->entry[i].watch);
     free(agent->entry);
     nodesplit_destroy(agent->split);
+    node_sensors_destroy(agent->sensors);
     outbox_fini(&agent->outbox);
     resume_fini(&agent->resume);
     runinfo_fini(&agent->run);
+    agent_orders_destroy(agent->orders);
     sender_destroy(agent->sender);
     client_close(agent->client);
     loop_destroy(agent->loop);
@@ -506,7 +510,8 @@ static void agent_open_node(struct agent *agent, const struct agent_node *every)
     agent->idle_ns = every->idle_ns;
 }
 
-static int open_run(struct agent *agent, const struct agent_settings *settings, struct err *err)
+static int agent_open_run(struct agent *agent, const struct agent_settings *settings,
+                          struct err *err)
 {
     int result;
 
@@ -528,12 +533,12 @@ static int open_run(struct agent *agent, const struct agent_settings *settings, 
     if (!agent->rings.text[0])
         return err_set(err, -EINVAL, "%s/run.json does not name the ring directory",
                        settings->run_dir);
-    agent->child = parent_is_ours(agent);
+    agent->child = agent_parent_is_ours(agent);
     return 0;
 }
 
 /* Lock first, then read, so that no other process writes it meanwhile. */
-static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
+static int agent_open_spool(struct agent *agent, const char *run_dir, struct err *err)
 {
     char sender[80], file[96];
     struct path spool = { "." };
@@ -555,25 +560,26 @@ static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
     return result;
 }
 
-static void on_signal(void *arg, int signal)
+static void agent_on_signal(void *arg, int signal)
 {
     struct agent *agent = arg;
 
     (void)signal;
-    agent->told = true;
+    agent->stopping = true;
 }
 
-static int open_loop(struct agent *agent, struct err *err)
+static int agent_open_loop(struct agent *agent, struct err *err)
 {
     static const int wanted[] = { SIGTERM, SIGINT };
     int result = loop_create(&agent->loop, err);
 
-    return result < 0 ? result
-                      : loop_signals(agent->loop, wanted, COUNT(wanted), on_signal, agent, err);
+    return result < 0
+               ? result
+               : loop_signals(agent->loop, wanted, COUNT(wanted), agent_on_signal, agent, err);
 }
 
 /* Its other end is the daemon's alone: when it is closed, so is the daemon. */
-static void on_token(void *arg, int fd, uint32_t events)
+static void agent_on_token(void *arg, int fd, uint32_t events)
 {
     struct agent *agent = arg;
     char text[2 * TOKEN_SIZE];
@@ -585,10 +591,11 @@ static void on_token(void *arg, int fd, uint32_t events)
     if (size != 0)
         return;
     loop_forget(agent->loop, fd);
-    agent->told = true;
+    agent->stopping = true;
 }
 
-static int open_sender(struct agent *agent, const struct agent_settings *settings, struct err *err)
+static int agent_open_sender(struct agent *agent, const struct agent_settings *settings,
+                             struct err *err)
 {
     struct path token = { "" };
     int result = 0;
@@ -611,13 +618,24 @@ static int open_sender(struct agent *agent, const struct agent_settings *setting
                                                  .token_file = token.text,
                                                  .token = settings->every ? &agent->token : NULL },
                       &agent->sender);
+    if (result == 0 && !agent->child)
+        result = agent_orders_create(
+            &(struct agent_orders_settings){ .loop = agent->loop,
+                                             .client = agent->client,
+                                             .outbox = &agent->outbox,
+                                             .resume = &agent->resume,
+                                             .run = agent->run.id,
+                                             .node = agent->node,
+                                             .token = settings->every ? &agent->token : NULL,
+                                             .token_file = token.text },
+            &agent->orders);
     if (result == 0 && agent->token_fd >= 0)
-        result = loop_watch(agent->loop, agent->token_fd, EPOLLIN, on_token, agent);
+        result = loop_watch(agent->loop, agent->token_fd, EPOLLIN, agent_on_token, agent);
     return result < 0 ? err_set(err, result, "%s", strerror(-result)) : 0;
 }
 
 /* A few files a thread of each rank: as many as we may have. */
-static void raise_file_limit(void)
+static void agent_raise_file_limit(void)
 {
     struct rlimit limit;
 
@@ -627,11 +645,18 @@ static void raise_file_limit(void)
     }
 }
 
-static int64_t test_skew_ns(void)
+static int64_t agent_test_skew_ns(void)
 {
     const char *text = getenv("LOCKSTEP_TEST_CLOCK_SKEW_NS");
 
     return text ? strtoll(text, NULL, 10) : 0;
+}
+
+static int agent_on_finding(void *user, const struct finding *finding)
+{
+    struct agent *agent = user;
+
+    return outbox_finding(&agent->outbox, finding);
 }
 
 int agent_open(const struct agent_settings *settings, struct agent **ret, struct err *err)
@@ -654,15 +679,15 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     agent->tick_ns = settings->tick_ns;
     agent->began_ns = time_mono_ns();
     agent->traffic_at_ns = agent->began_ns + TRAFFIC_NS / 5;
-    agent->outbox.skew_ns = test_skew_ns();
-    raise_file_limit();
-    result = open_loop(agent, err);
+    agent->outbox.skew_ns = agent_test_skew_ns();
+    agent_raise_file_limit();
+    result = agent_open_loop(agent, err);
     if (result == 0)
-        result = open_run(agent, settings, err);
+        result = agent_open_run(agent, settings, err);
     if (result == 0)
-        result = open_spool(agent, settings->run_dir, err);
+        result = agent_open_spool(agent, settings->run_dir, err);
     if (result == 0)
-        result = open_sender(agent, settings, err);
+        result = agent_open_sender(agent, settings, err);
     if (result < 0 && settings->every) /* they stay the caller's */
         agent->rings_fd = agent->token_fd = -1;
     if (result < 0)
@@ -672,8 +697,15 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
                                          .split = agent->split,
                                          .run = settings->every ? "" : agent->run.id,
                                          .node = agent->node,
-                                         .tell_exits = agent->run.ranks == 0,
+                                         .report_exits = agent->run.ranks == 0,
                                          .looks = &agent->looks };
+    if (settings->sense || settings->kmsg)
+        agent->sensors =
+            node_sensors_create(&(struct node_sensors_settings){ .node = agent->node,
+                                                                 .root = settings->sysroot,
+                                                                 .kmsg = settings->kmsg,
+                                                                 .put = agent_on_finding,
+                                                                 .user = agent });
     *ret = TAKE(agent);
     return 0;
 }

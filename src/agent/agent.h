@@ -5,9 +5,10 @@
 #ifndef LOCKSTEP_AGENT_AGENT_H
 #define LOCKSTEP_AGENT_AGENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/client.h"
+#include "base/net/client.h"
 #include "core/err.h"
 
 struct agent_node {  /* what the daemon of a node gives to the agents that it starts */
@@ -25,7 +26,10 @@ struct agent_settings {
     int64_t tick_ns;
     /* The site's controller, to which the spool is sent; its url NULL: the spool is read locally. */
     struct client_settings control;
-    uint64_t spool_max; /* bytes; a spool that is sent is shrunk beyond that */
+    uint64_t spool_max;  /* bytes; a spool that is sent is shrunk beyond that */
+    bool sense;          /* run the sensors of the node */
+    const char *kmsg;    /* kernel records; NULL: /dev/kmsg */
+    const char *sysroot; /* stands before /proc, /sys and /dev for sensors; NULL: here */
 };
 
 struct agent;

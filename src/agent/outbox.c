@@ -42,21 +42,21 @@ void shape_cache_attempt(struct shape_cache *cache, uint32_t attempt)
         *cache = (struct shape_cache){ .attempt = attempt };
 }
 
-static void trouble_begin(struct outbox *outbox, const struct err *err, int64_t now_ns)
+static void outbox_trouble_begin(struct outbox *outbox, const struct err *err, int64_t now_ns)
 {
     outbox->failed_ns = now_ns;
     if (outbox->since_ns)
         return;
     outbox->since_ns = now_ns;
     outbox->why = *err;
-    if (now_ns < outbox->say_at_ns)
+    if (now_ns < outbox->trouble_again_ns)
         return;
     log_error("cannot write the spool: %s; will retry", err->text);
-    outbox->say_at_ns = now_ns + 60 * NS_PER_S;
+    outbox->trouble_again_ns = now_ns + 60 * NS_PER_S;
 }
 
 /* Says the cause again: our own words may go to the very disk that was full. */
-static void trouble_end(struct outbox *outbox)
+static void outbox_trouble_end(struct outbox *outbox)
 {
     log_info("the spool is writable again after %.1f s; the error was: %s",
              (double)(outbox->failed_ns - outbox->since_ns) / 1e9, outbox->why.text);
@@ -66,13 +66,13 @@ static void trouble_end(struct outbox *outbox)
 void outbox_fini(struct outbox *outbox)
 {
     if (outbox->since_ns && !outbox->blocked)
-        trouble_end(outbox);
+        outbox_trouble_end(outbox);
     spool_writer_close(outbox->writer);
     outbox->writer = NULL;
     buf_fini(&outbox->payload);
 }
 
-static struct buf *payload_begin(struct outbox *outbox)
+static struct buf *outbox_payload_begin(struct outbox *outbox)
 {
     if (outbox->payload.failed)
         buf_fini(&outbox->payload);
@@ -80,7 +80,7 @@ static struct buf *payload_begin(struct outbox *outbox)
     return &outbox->payload;
 }
 
-static int payload_send(struct outbox *outbox, uint16_t type)
+static int outbox_payload_send(struct outbox *outbox, uint16_t type)
 {
     struct err err = { 0 };
     int result = spool_put(outbox->writer, type, &outbox->payload, &err);
@@ -88,9 +88,9 @@ static int payload_send(struct outbox *outbox, uint16_t type)
 
     /* Small frames fit where larger ones do not: it is over when none has failed for a while. */
     if (result < 0)
-        trouble_begin(outbox, &err, now_ns);
+        outbox_trouble_begin(outbox, &err, now_ns);
     else if (outbox->since_ns && now_ns - outbox->failed_ns > TROUBLE_NS)
-        trouble_end(outbox);
+        outbox_trouble_end(outbox);
     outbox->blocked = result < 0;
     return result;
 }
@@ -104,8 +104,8 @@ int outbox_hello(struct outbox *outbox, const char *run, const char *node)
     snprintf(fact.version, sizeof(fact.version), "%s", LOCKSTEP_VERSION);
     fact.mono_ns = time_mono_ns() + outbox->skew_ns;
     fact.real_ns = time_real_ns();
-    fact_hello_put(payload_begin(outbox), &fact);
-    return payload_send(outbox, FRAME_HELLO);
+    fact_hello_put(outbox_payload_begin(outbox), &fact);
+    return outbox_payload_send(outbox, FRAME_HELLO);
 }
 
 int outbox_ring(struct outbox *outbox, const struct fact_ring *fact)
@@ -113,14 +113,14 @@ int outbox_ring(struct outbox *outbox, const struct fact_ring *fact)
     struct fact_ring put = *fact;
 
     put.open_ns += outbox->skew_ns;
-    fact_ring_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_RING);
+    fact_ring_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_RING);
 }
 
 int outbox_comm(struct outbox *outbox, const struct fact_comm *fact)
 {
-    fact_comm_put(payload_begin(outbox), fact);
-    return payload_send(outbox, FRAME_COMM);
+    fact_comm_put(outbox_payload_begin(outbox), fact);
+    return outbox_payload_send(outbox, FRAME_COMM);
 }
 
 int outbox_step(struct outbox *outbox, const struct fact_step *step, const struct fact_shape *shape)
@@ -131,15 +131,15 @@ int outbox_step(struct outbox *outbox, const struct fact_step *step, const struc
     if (!shape_cache_has(&outbox->shapes, shape->hash)) {
         int result;
 
-        fact_shape_put(payload_begin(outbox), shape);
-        result = payload_send(outbox, FRAME_SHAPE);
+        fact_shape_put(outbox_payload_begin(outbox), shape);
+        result = outbox_payload_send(outbox, FRAME_SHAPE);
         if (result < 0)
             return result;
         shape_cache_add(&outbox->shapes, shape->hash);
     }
     put.begin_ns += outbox->skew_ns;
-    fact_step_put(payload_begin(outbox), &put, shape);
-    return payload_send(outbox, FRAME_STEP);
+    fact_step_put(outbox_payload_begin(outbox), &put, shape);
+    return outbox_payload_send(outbox, FRAME_STEP);
 }
 
 int outbox_beat(struct outbox *outbox, const struct fact_beat *fact)
@@ -147,14 +147,14 @@ int outbox_beat(struct outbox *outbox, const struct fact_beat *fact)
     struct fact_beat put = *fact;
 
     put.mono_ns += outbox->skew_ns;
-    fact_beat_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_BEAT);
+    fact_beat_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_BEAT);
 }
 
 int outbox_gap(struct outbox *outbox, const struct fact_gap *fact)
 {
-    fact_gap_put(payload_begin(outbox), fact);
-    return payload_send(outbox, FRAME_GAP);
+    fact_gap_put(outbox_payload_begin(outbox), fact);
+    return outbox_payload_send(outbox, FRAME_GAP);
 }
 
 int outbox_note(struct outbox *outbox, const struct fact_note *fact)
@@ -162,8 +162,8 @@ int outbox_note(struct outbox *outbox, const struct fact_note *fact)
     struct fact_note put = *fact;
 
     put.mono_ns += outbox->skew_ns;
-    fact_note_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_NOTE);
+    fact_note_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_NOTE);
 }
 
 int outbox_method(struct outbox *outbox, const struct fact_method *fact)
@@ -171,8 +171,8 @@ int outbox_method(struct outbox *outbox, const struct fact_method *fact)
     struct fact_method put = *fact;
 
     put.mono_ns += outbox->skew_ns;
-    fact_method_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_METHOD);
+    fact_method_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_METHOD);
 }
 
 int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)
@@ -180,8 +180,17 @@ int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)
     struct fact_exit put = *fact;
 
     put.mono_ns += outbox->skew_ns;
-    fact_exit_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_EXIT);
+    fact_exit_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_EXIT);
+}
+
+int outbox_outcome(struct outbox *outbox, const struct outcome *outcome)
+{
+    struct outcome put = *outcome;
+
+    put.mono_ns += outbox->skew_ns;
+    outcome_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_OUTCOME);
 }
 
 int outbox_traffic(struct outbox *outbox, const struct fact_traffic *fact)
@@ -190,8 +199,8 @@ int outbox_traffic(struct outbox *outbox, const struct fact_traffic *fact)
 
     put.mono_ns += outbox->skew_ns;
     put.since_ns += outbox->skew_ns;
-    fact_traffic_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_TRAFFIC);
+    fact_traffic_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_TRAFFIC);
 }
 
 int outbox_stack(struct outbox *outbox, const struct fact_stack *fact)
@@ -199,6 +208,25 @@ int outbox_stack(struct outbox *outbox, const struct fact_stack *fact)
     struct fact_stack put = *fact;
 
     put.mono_ns += outbox->skew_ns;
-    fact_stack_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_STACK);
+    fact_stack_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_STACK);
+}
+
+int outbox_finding(struct outbox *outbox, const struct finding *finding)
+{
+    struct finding put = *finding;
+
+    if (put.mono_ns)
+        put.mono_ns += outbox->skew_ns;
+    finding_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_FINDING);
+}
+
+int outbox_environment(struct outbox *outbox, const struct environment *environment)
+{
+    struct environment put = *environment;
+
+    put.mono_ns += outbox->skew_ns;
+    environment_put(outbox_payload_begin(outbox), &put);
+    return outbox_payload_send(outbox, FRAME_ENVIRONMENT);
 }

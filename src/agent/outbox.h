@@ -14,7 +14,9 @@
 
 #include "core/buf.h"
 #include "core/err.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/finding.h"
 #include "wire/spool.h"
 
 #define SHAPE_SETS                                                                                 \
@@ -36,7 +38,7 @@ struct outbox {
     int64_t skew_ns;
     bool blocked;                /* it did not take the latest frame */
     int64_t since_ns, failed_ns; /* trouble: since when, 0: none; and when last */
-    int64_t say_at_ns;           /* not sooner: a disk that is almost full takes some frames */
+    int64_t trouble_again_ns;    /* not sooner: a disk that is almost full takes some frames */
     struct err why;
     struct shape_cache shapes;
 };
@@ -53,6 +55,9 @@ int outbox_method(struct outbox *outbox, const struct fact_method *fact);
 int outbox_note(struct outbox *outbox, const struct fact_note *fact);
 int outbox_traffic(struct outbox *outbox, const struct fact_traffic *fact);
 int outbox_stack(struct outbox *outbox, const struct fact_stack *fact);
+int outbox_environment(struct outbox *outbox, const struct environment *environment);
+int outbox_finding(struct outbox *outbox, const struct finding *finding);
 int outbox_exit(struct outbox *outbox, const struct fact_exit *fact);
+int outbox_outcome(struct outbox *outbox, const struct outcome *outcome);
 
 #endif

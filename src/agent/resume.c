@@ -18,6 +18,8 @@ void resume_fini(struct resume *resume)
     map_fini(&resume->comms);
     map_fini(&resume->notes);
     map_fini(&resume->method_count);
+    map_fini(&resume->environments);
+    free(resume->outcome);
     *resume = (struct resume){ 0 };
 }
 
@@ -39,22 +41,22 @@ struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t a
     return at;
 }
 
-static uint64_t comm_hash(const struct fact_comm *fact)
+static uint64_t resume_comm_hash(const struct fact_comm *fact)
 {
     return hash64_u64(hash64_u64(fact->rank, fact->attempt), fact->id);
 }
 
 bool resume_has_comm(const struct resume *resume, const struct fact_comm *fact)
 {
-    return map_get(&resume->comms, comm_hash(fact)) != NULL;
+    return map_get(&resume->comms, resume_comm_hash(fact)) != NULL;
 }
 
 void resume_add_comm(struct resume *resume, const struct fact_comm *fact)
 {
-    map_put(&resume->comms, comm_hash(fact), 1);
+    map_put(&resume->comms, resume_comm_hash(fact), 1);
 }
 
-static uint64_t note_hash(const struct fact_note *fact)
+static uint64_t resume_note_hash(const struct fact_note *fact)
 {
     uint64_t hash = hash64_u64(hash64_u64(fact->rank, fact->attempt), (uint64_t)fact->mono_ns);
 
@@ -63,15 +65,15 @@ static uint64_t note_hash(const struct fact_note *fact)
 
 bool resume_has_note(const struct resume *resume, const struct fact_note *fact)
 {
-    return map_get(&resume->notes, note_hash(fact)) != NULL;
+    return map_get(&resume->notes, resume_note_hash(fact)) != NULL;
 }
 
 static void resume_add_note(struct resume *resume, const struct fact_note *fact)
 {
-    map_put(&resume->notes, note_hash(fact), 1);
+    map_put(&resume->notes, resume_note_hash(fact), 1);
 }
 
-static uint64_t method_hash(const struct fact_method *fact)
+static uint64_t resume_method_hash(const struct fact_method *fact)
 {
     uint64_t hash = hash64_u64(hash64_u64(fact->rank, fact->attempt), (uint64_t)fact->mono_ns);
 
@@ -81,15 +83,25 @@ static uint64_t method_hash(const struct fact_method *fact)
 
 bool resume_has_method(const struct resume *resume, const struct fact_method *fact)
 {
-    return map_get(&resume->method_count, method_hash(fact)) != NULL;
+    return map_get(&resume->method_count, resume_method_hash(fact)) != NULL;
 }
 
 static void resume_add_method(struct resume *resume, const struct fact_method *fact)
 {
-    map_put(&resume->method_count, method_hash(fact), 1);
+    map_put(&resume->method_count, resume_method_hash(fact), 1);
 }
 
-static int on_ring(struct resume *resume, struct shape_cache *shapes, struct reader in)
+bool resume_has_environment(const struct resume *resume, uint32_t rank, uint32_t attempt)
+{
+    return map_get(&resume->environments, hash64_u64(rank, attempt)) != NULL;
+}
+
+void resume_add_environment(struct resume *resume, uint32_t rank, uint32_t attempt)
+{
+    map_put(&resume->environments, hash64_u64(rank, attempt), 1);
+}
+
+static int resume_on_ring(struct resume *resume, struct shape_cache *shapes, struct reader in)
 {
     struct fact_ring fact;
     struct resume_ring *ring;
@@ -106,7 +118,7 @@ static int on_ring(struct resume *resume, struct shape_cache *shapes, struct rea
     return 0;
 }
 
-static int on_step(struct resume *resume, struct reader in, int64_t skew_ns)
+static int resume_on_step(struct resume *resume, struct reader in, int64_t skew_ns)
 {
     struct fact_step fact;
     struct resume_ring *ring;
@@ -122,7 +134,7 @@ static int on_step(struct resume *resume, struct reader in, int64_t skew_ns)
     return 0;
 }
 
-static int on_gap(struct resume *resume, struct reader in)
+static int resume_on_gap(struct resume *resume, struct reader in)
 {
     struct fact_gap fact;
     struct resume_ring *ring;
@@ -139,7 +151,7 @@ static int on_gap(struct resume *resume, struct reader in)
     return 0;
 }
 
-static int on_beat(struct resume *resume, struct reader in)
+static int resume_on_beat(struct resume *resume, struct reader in)
 {
     struct fact_beat fact;
     struct resume_ring *ring;
@@ -154,7 +166,7 @@ static int on_beat(struct resume *resume, struct reader in)
 }
 
 /* An exit does not name its ring; it always follows the ring's final beat. */
-static void on_exit_frame(struct resume *resume, struct reader in)
+static void resume_on_exit_frame(struct resume *resume, struct reader in)
 {
     struct fact_exit fact;
 
@@ -168,7 +180,7 @@ static void on_exit_frame(struct resume *resume, struct reader in)
     }
 }
 
-static void on_comm(struct resume *resume, struct reader in)
+static void resume_on_comm(struct resume *resume, struct reader in)
 {
     struct fact_comm fact;
 
@@ -186,7 +198,7 @@ static void resume_on_note(struct resume *resume, struct reader in, int64_t skew
     resume_add_note(resume, &fact);
 }
 
-static void on_method(struct resume *resume, struct reader in, int64_t skew_ns)
+static void resume_on_method(struct resume *resume, struct reader in, int64_t skew_ns)
 {
     struct fact_method fact;
 
@@ -196,49 +208,69 @@ static void on_method(struct resume *resume, struct reader in, int64_t skew_ns)
     resume_add_method(resume, &fact);
 }
 
-static int on_frame(struct resume *resume, struct shape_cache *shapes, const struct frame *frame,
-                    int64_t skew_ns)
+static void resume_on_environment(struct resume *resume, struct reader in)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+
+    if (environment_get(in, &environment) == 0)
+        resume_add_environment(resume, environment.rank, environment.attempt);
+}
+
+static int resume_on_outcome(struct resume *resume, struct reader in)
+{
+    struct outcome outcome;
+
+    if (outcome_get(in, &outcome) < 0 || strncmp(outcome.part, "rank ", 5) == 0)
+        return 0;
+    if (!ARRAY_FIT(resume->outcome, resume->outcome_room, resume->outcomes + 1))
+        return -ENOMEM;
+    resume->outcome[resume->outcomes++] = outcome;
+    return 0;
+}
+
+static int resume_on_frame(struct resume *resume, struct shape_cache *shapes,
+                           const struct frame *frame, int64_t skew_ns)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
 
     switch (frame->type) {
     case FRAME_RING:
-        return on_ring(resume, shapes, in);
+        return resume_on_ring(resume, shapes, in);
     case FRAME_COMM:
-        on_comm(resume, in);
+        resume_on_comm(resume, in);
         return 0;
     case FRAME_SHAPE:
         shape_cache_add(shapes, reader_get_u64(&in)); /* the hash comes first */
         return 0;
     case FRAME_STEP:
-        return on_step(resume, in, skew_ns);
+        return resume_on_step(resume, in, skew_ns);
     case FRAME_BEAT:
-        return on_beat(resume, in);
+        return resume_on_beat(resume, in);
     case FRAME_EXIT:
-        on_exit_frame(resume, in);
+        resume_on_exit_frame(resume, in);
         return 0;
     case FRAME_GAP:
-        return on_gap(resume, in);
+        return resume_on_gap(resume, in);
     case FRAME_NOTE:
         resume_on_note(resume, in, skew_ns);
         return 0;
     case FRAME_METHOD:
-        on_method(resume, in, skew_ns);
+        resume_on_method(resume, in, skew_ns);
         return 0;
+    case FRAME_ENVIRONMENT:
+        resume_on_environment(resume, in);
+        return 0;
+    case FRAME_OUTCOME:
+        return resume_on_outcome(resume, in);
     default:
         return 0;
     }
 }
 
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
-}
-
 int resume_read(const char *path, int64_t skew_ns, struct resume *resume,
                 struct shape_cache *shapes, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     struct frame frame;
     int result = spool_reader_open(path, &reader, err);
 
@@ -247,7 +279,7 @@ int resume_read(const char *path, int64_t skew_ns, struct resume *resume,
     if (result < 0)
         return result;
     while ((result = spool_next(reader, &frame, err)) > 0) {
-        result = on_frame(resume, shapes, &frame, skew_ns);
+        result = resume_on_frame(resume, shapes, &frame, skew_ns);
         if (result < 0)
             return err_wrap(err, err_nomem(err), "%s", path);
     }

@@ -30,6 +30,9 @@ struct resume {
     struct map comms;        /* hash of (rank, attempt, id) */
     struct map notes;        /* hash of (rank, attempt, time, text) */
     struct map method_count; /* hash of all that one says */
+    struct map environments; /* hash of (rank, attempt) */
+    struct outcome *outcome; /* of orders, not of single ranks */
+    size_t outcomes, outcome_room;
 };
 
 /* A spool that is not there is an empty one.  Fills the cache of shapes, too. */
@@ -43,6 +46,8 @@ struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t a
 bool resume_has_comm(const struct resume *resume, const struct fact_comm *fact);
 void resume_add_comm(struct resume *resume, const struct fact_comm *fact);
 bool resume_has_note(const struct resume *resume, const struct fact_note *fact);
+bool resume_has_environment(const struct resume *resume, uint32_t rank, uint32_t attempt);
+void resume_add_environment(struct resume *resume, uint32_t rank, uint32_t attempt);
 bool resume_has_method(const struct resume *resume, const struct fact_method *fact);
 
 #endif

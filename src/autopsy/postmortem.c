@@ -44,24 +44,26 @@ struct verdict *findings_add(struct findings *findings, const char *run, unsigne
     return verdict;
 }
 
-static void inquest_fini(struct inquest *inquest)
+static void postmortem_inquest_fini(struct inquest *inquest)
 {
     free(inquest->suspect);
     free(inquest->group_of);
     free(inquest->first);
+    free(inquest->excused);
 }
 
-static int inquest_groups(struct inquest *inquest)
+static int postmortem_inquest_groups(struct inquest *inquest)
 {
     const struct scene *scene = inquest->scene;
     size_t ranks = scene->dumps->ranks, seats = 0;
     CLEAN(free_clean) uint32_t *next = calloc(ranks + 1, sizeof(*next));
 
+    inquest->excused = calloc(ranks + 1, sizeof(*inquest->excused));
     inquest->first = calloc(ranks + 1, sizeof(*inquest->first));
     for (size_t g = 0; g < scene->dumps->groups; g++)
         seats += scene->circle[g].count;
     inquest->group_of = calloc(seats + 1, sizeof(*inquest->group_of));
-    if (!next || !inquest->first || !inquest->group_of)
+    if (!next || !inquest->first || !inquest->group_of || !inquest->excused)
         return -ENOMEM;
     for (size_t g = 0; g < scene->dumps->groups; g++) {
         for (uint32_t m = 0; m < scene->circle[g].count; m++)
@@ -117,11 +119,15 @@ int inquest_suspect(struct inquest *inquest, struct postmortem_suspect suspect)
 {
     const struct dump_group *group = inquest->scene->dumps->group;
 
+    if (inquest->excused[suspect.rank])
+        return 0;
     for (size_t i = 0; i < inquest->suspects; i++) {
         struct postmortem_suspect *known = &inquest->suspect[i];
 
         if (known->rank != suspect.rank)
             continue;
+        if (known->device || known->transfer)
+            return 0;
         if (known->perhaps != suspect.perhaps) {
             if (known->perhaps)
                 *known = suspect;
@@ -137,15 +143,16 @@ int inquest_suspect(struct inquest *inquest, struct postmortem_suspect suspect)
     return 0;
 }
 
-static bool is_unseen(const struct scene *scene, uint32_t rank)
+static bool postmortem_is_unseen(const struct scene *scene, uint32_t rank)
 {
     uint8_t left = scene->dumps->rank[rank].left;
 
-    return left == DUMP_NOTHING || left == DUMP_DAMAGED;
+    return left == DUMP_NOTHING || left == DUMP_DAMAGED || left == DUMP_TRUNCATED;
 }
 
 /* Of a rank without a dump: is it in a group, without `waiter`, that is seen to wait for somebody else? */
-static bool may_wait(const struct inquest *inquest, uint32_t rank, uint32_t waiter, uint32_t group)
+static bool postmortem_may_wait(const struct inquest *inquest, uint32_t rank, uint32_t waiter,
+                                uint32_t group)
 {
     const struct scene *scene = inquest->scene;
 
@@ -176,13 +183,13 @@ bool inquest_may_wait_unseen(const struct inquest *inquest, uint32_t rank, uint3
 }
 
 /* Is this member what the others of the group wait for, by itself? */
-static int suspect_seat(struct inquest *inquest, uint32_t group, const struct seat *seat,
-                        size_t *edges)
+static int postmortem_suspect_seat(struct inquest *inquest, uint32_t group, const struct seat *seat,
+                                   size_t *edges)
 {
     const struct scene *scene = inquest->scene;
     const struct circle *circle = &scene->circle[group];
     struct postmortem_suspect suspect = { .rank = seat->rank, .group = group, .perhaps = true };
-    bool guilty = false, unseen = is_unseen(scene, seat->rank);
+    bool guilty = false, unseen = postmortem_is_unseen(scene, seat->rank);
 
     if (!seat->gap && !(seat->known && seat->entered < circle->furthest))
         return 0;
@@ -193,15 +200,15 @@ static int suspect_seat(struct inquest *inquest, uint32_t group, const struct se
         if (postmortem_is_explained(inquest, seat->rank, circle->seat[m].rank, group, false))
             continue;
         guilty = true;
-        suspect.perhaps &= unseen
-                               ? may_wait(inquest, seat->rank, circle->seat[m].rank, group)
-                               : inquest_may_wait_unseen(inquest, seat->rank, circle->seat[m].rank);
+        suspect.perhaps &=
+            unseen ? postmortem_may_wait(inquest, seat->rank, circle->seat[m].rank, group)
+                   : inquest_may_wait_unseen(inquest, seat->rank, circle->seat[m].rank);
     }
     *edges += suspect.waiters;
     return guilty ? inquest_suspect(inquest, suspect) : 0;
 }
 
-static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges)
+static int postmortem_find_suspects(struct inquest *inquest, const bool *odd, size_t *edges)
 {
     const struct scene *scene = inquest->scene;
     int result = 0;
@@ -211,7 +218,7 @@ static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges
 
         /* Where ops do not match, that is why nobody goes on. */
         for (uint32_t m = 0; !circle->pairs && !odd[g] && m < circle->count && result == 0; m++)
-            result = suspect_seat(inquest, g, &circle->seat[m], edges);
+            result = postmortem_suspect_seat(inquest, g, &circle->seat[m], edges);
     }
     for (size_t i = 0; i < scene->waits && result == 0; i++) {
         const struct wait *wait = &scene->wait[i];
@@ -225,7 +232,7 @@ static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges
     return result;
 }
 
-static bool waits_in_pair(const struct scene *scene, uint32_t rank)
+static bool postmortem_waits_in_pair(const struct scene *scene, uint32_t rank)
 {
     const struct dump_rank *of = &scene->dumps->rank[rank];
 
@@ -237,7 +244,7 @@ static bool waits_in_pair(const struct scene *scene, uint32_t rank)
 }
 
 /* May it wait for one who left nothing?  Not when another, in all of the same groups with such a one, did more. */
-static bool may_wait_unseen(const struct inquest *inquest, uint32_t rank)
+static bool postmortem_may_wait_unseen(const struct inquest *inquest, uint32_t rank)
 {
     const struct scene *scene = inquest->scene;
     bool asked = false;
@@ -265,8 +272,8 @@ static bool postmortem_is_idle(const struct inquest *inquest, uint32_t rank)
 
     if (scene->dumps->rank[rank].left == DUMP_EMPTY)
         return inquest->first[rank] < inquest->first[rank + 1];
-    if (scene->dumps->rank[rank].left != DUMP_READ || waits_in_pair(scene, rank) ||
-        may_wait_unseen(inquest, rank))
+    if (scene->dumps->rank[rank].left != DUMP_READ || postmortem_waits_in_pair(scene, rank) ||
+        postmortem_may_wait_unseen(inquest, rank))
         return false;
     for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
         const struct seat *seat = scene_seat(scene, inquest->group_of[i], rank);
@@ -277,7 +284,7 @@ static bool postmortem_is_idle(const struct inquest *inquest, uint32_t rank)
     return true;
 }
 
-static uint32_t newest_group(const struct inquest *inquest, uint32_t rank)
+static uint32_t postmortem_newest_group(const struct inquest *inquest, uint32_t rank)
 {
     const struct scene *scene = inquest->scene;
 
@@ -312,14 +319,15 @@ static int postmortem_find_idle(struct inquest *inquest, bool mismatches)
     for (uint32_t r = 0; r < ranks && result == 0; r++) {
         if (!inquest_suspects(inquest, r) && postmortem_is_idle(inquest, r))
             result = inquest_suspect(
-                inquest, (struct postmortem_suspect){
-                             .rank = r, .group = newest_group(inquest, r), .idle = true });
+                inquest, (struct postmortem_suspect){ .rank = r,
+                                                      .group = postmortem_newest_group(inquest, r),
+                                                      .idle = true });
     }
     return result;
 }
 
 /* One that is known to be in no op there is not held up by it. */
-static bool in_odd_group(const struct inquest *inquest, uint32_t rank, const bool *odd)
+static bool postmortem_in_odd_group(const struct inquest *inquest, uint32_t rank, const bool *odd)
 {
     const struct scene *scene = inquest->scene;
 
@@ -332,20 +340,44 @@ static bool in_odd_group(const struct inquest *inquest, uint32_t rank, const boo
     return false;
 }
 
-/* Whole nodes whose dumps were not collected are no culprits: who is missing with most of its group is not
- * named.  Nor is one whose group cannot go on because its ops do not match.
+static size_t postmortem_count_unseen(const struct scene *scene)
+{
+    size_t unseen = 0;
+
+    for (uint32_t r = 0; r < scene->dumps->ranks; r++)
+        unseen += postmortem_is_unseen(scene, r);
+    return unseen;
+}
+
+/* Is a rank without a readable dump no suspect?  Where so many are missing, of the job or of the group, they were not
+ * all collected.  A dump that was cut off is that of a survivor, unless it is the only one that cannot be read.
  */
-static size_t drop_unseen(struct inquest *inquest, const bool *odd)
+static bool postmortem_is_excused_unseen(const struct scene *scene, const struct circle *circle,
+                                         uint32_t rank, size_t unseen)
+{
+    if (!postmortem_is_unseen(scene, rank))
+        return false;
+    if (scene->dumps->rank[rank].left == DUMP_TRUNCATED && unseen > 1)
+        return true;
+    return (double)unseen > scene->limits.dumps_unseen_share * (double)scene->dumps->ranks ||
+           2 * circle->gaps > circle->count;
+}
+
+/* Whole nodes whose dumps were not collected are no culprits: who is missing with more than a quarter of its group is
+ * not named for that alone.  Nor is one that was ended while it wrote its dump, as a launcher ends the survivors of a
+ * crash; nor one whose group cannot go on because its ops do not match.
+ */
+static size_t postmortem_drop_unseen(struct inquest *inquest, const bool *odd)
 {
     const struct scene *scene = inquest->scene;
-    size_t kept = 0, dropped;
+    size_t kept = 0, dropped, unseen = postmortem_count_unseen(scene);
 
     for (size_t i = 0; i < inquest->suspects; i++) {
         struct postmortem_suspect *suspect = &inquest->suspect[i];
         const struct circle *circle = &scene->circle[suspect->group];
 
-        if ((is_unseen(scene, suspect->rank) && 2 * circle->gaps > circle->count) ||
-            in_odd_group(inquest, suspect->rank, odd))
+        if (postmortem_is_excused_unseen(scene, circle, suspect->rank, unseen) ||
+            (!suspect->device && postmortem_in_odd_group(inquest, suspect->rank, odd)))
             continue;
         inquest->suspect[kept++] = *suspect;
     }
@@ -355,7 +387,7 @@ static size_t drop_unseen(struct inquest *inquest, const bool *odd)
 }
 
 /* Who perhaps only waits is no suspect beside one that certainly does not. */
-static void drop_perhaps(struct inquest *inquest)
+static void postmortem_drop_perhaps(struct inquest *inquest)
 {
     size_t kept = 0, certain = 0;
 
@@ -369,10 +401,74 @@ static void drop_perhaps(struct inquest *inquest)
         inquest->suspects = kept;
 }
 
+/* A member of a group in which the rank has entered an op, that left no dump or an empty one; DUMP_NONE. */
+static uint32_t postmortem_unseen_partner(const struct inquest *inquest, uint32_t rank)
+{
+    const struct scene *scene = inquest->scene;
+
+    for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
+        const struct circle *circle = &scene->circle[inquest->group_of[i]];
+        const struct seat *seat = scene_seat(scene, inquest->group_of[i], rank);
+
+        if (circle->pairs || circle->all_known || !seat->known || seat->entered < 0)
+            continue;
+        for (uint32_t m = 0; m < circle->count; m++) {
+            uint8_t left = scene->dumps->rank[circle->seat[m].rank].left;
+
+            if (left == DUMP_NOTHING || left == DUMP_EMPTY)
+                return circle->seat[m].rank;
+        }
+    }
+    return DUMP_NONE;
+}
+
+/* Where all that remain perhaps only wait for a rank that left no dump, while few dumps are missing, that rank is the
+ * likelier culprit: a stopped process writes none.
+ */
+static void postmortem_suspect_partners(struct inquest *inquest)
+{
+    const struct scene *scene = inquest->scene;
+    struct postmortem_suspect *suspect = inquest->suspect;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < inquest->suspects; i++) {
+        if (!suspect[i].perhaps || postmortem_is_unseen(scene, suspect[i].rank) ||
+            suspect[i].pair || postmortem_unseen_partner(inquest, suspect[i].rank) == DUMP_NONE)
+            return;
+    }
+    for (size_t i = 0; i < inquest->suspects; i++) {
+        uint32_t partner = postmortem_unseen_partner(inquest, suspect[i].rank), k = 0;
+
+        while (k < kept && suspect[k].rank != partner)
+            k++;
+        if (k == kept)
+            suspect[kept++] = (struct postmortem_suspect){ .rank = partner,
+                                                           .group = suspect[i].group,
+                                                           .waiters = suspect[i].waiters,
+                                                           .perhaps = true };
+    }
+    inquest->suspects = kept;
+}
+
+/* Where all that remain perhaps only wait, and many dumps are missing, these would decide. */
+static size_t postmortem_drop_guesses(struct inquest *inquest)
+{
+    const struct scene *scene = inquest->scene;
+    size_t guesses = inquest->suspects;
+
+    if (!guesses || !inquest->suspect[0].perhaps || /* then all are: postmortem_drop_perhaps() */
+        (double)postmortem_count_unseen(scene) <=
+            scene->limits.dumps_unseen_share * (double)scene->dumps->ranks)
+        return 0;
+    inquest->suspects = 0;
+    return guesses;
+}
+
 /* Once somebody is named: ranks that left nothing may have stopped as well, unless so many dumps are missing that
  * they were not all collected.
  */
-static int tell_unseen(const struct inquest *inquest, const char *run, struct findings *findings)
+static int postmortem_report_unseen(const struct inquest *inquest, const char *run,
+                                    struct findings *findings)
 {
     const struct scene *scene = inquest->scene;
     size_t ranks = scene->dumps->ranks, unseen = 0, count = 0;
@@ -381,54 +477,69 @@ static int tell_unseen(const struct inquest *inquest, const char *run, struct fi
     if (!list)
         return -ENOMEM;
     for (uint32_t r = 0; r < ranks; r++) {
-        if (!is_unseen(scene, r))
+        if (!postmortem_is_unseen(scene, r))
             continue;
         unseen++;
         if (!inquest_suspects(inquest, r))
             list[count++] = r;
     }
     return count && (double)unseen <= scene->limits.dumps_unseen_share * (double)ranks
-               ? inquest_tell_unseen(inquest, list, count, run, findings)
+               ? inquest_report_unseen(inquest, list, count, run, findings)
                : 0;
 }
 
-static int inquest_run(struct inquest *inquest, const char *run, struct findings *findings)
+static int postmortem_inquest_run(struct inquest *inquest, const char *run,
+                                  struct findings *findings)
 {
     const struct scene *scene = inquest->scene;
     CLEAN(free_clean) bool *odd = calloc(scene->dumps->groups + 1, sizeof(*odd));
     size_t edges = 0, dropped;
-    int result = odd ? inquest_groups(inquest) : -ENOMEM;
+    int result = odd ? postmortem_inquest_groups(inquest) : -ENOMEM;
     int mismatches = 0, opposites = 0;
 
+    if (scene->fresh)
+        return MIN(result, 0);
     if (result == 0)
         result = mismatches = postmortem_mismatches(scene, run, findings, odd);
+    if (result == 0 && (result = inquest_report_swapped(scene, run, findings)) > 0)
+        return 0;
     if (result >= 0)
-        result = find_suspects(inquest, odd, &edges);
+        result = inquest_frontier(inquest);
+    if (result >= 0)
+        result = postmortem_find_suspects(inquest, odd, &edges);
     if (result == 0 && edges && !inquest->suspects && !scene->states) {
         inquest->certainly = true; /* what may be over explains nobody, before all are explained */
         edges = 0;
-        result = find_suspects(inquest, odd, &edges);
+        result = postmortem_find_suspects(inquest, odd, &edges);
     }
     if (result < 0)
         return result;
-    dropped = drop_unseen(inquest, odd);
-    drop_perhaps(inquest);
+    if (mismatches &&
+        !scene->states) /* what is over does not show, and ops that differ never are */
+        inquest->suspects = 0;
+    dropped = postmortem_drop_unseen(inquest, odd);
+    postmortem_drop_perhaps(inquest);
+    dropped += postmortem_drop_guesses(inquest);
+    postmortem_suspect_partners(inquest);
     if ((!mismatches || scene->states) && postmortem_find_idle(inquest, mismatches) < 0)
         return -ENOMEM;
     if (!mismatches && inquest_outrun(inquest) < 0)
         return -ENOMEM;
     if (inquest->suspects > 1)
-        opposites = inquest_tell_opposite(inquest, run, findings);
+        opposites = inquest_report_opposite(inquest, run, findings);
     if (opposites)
         return MIN(opposites, 0);
     if (inquest->suspects)
-        result = inquest_tell_hang(inquest, run, findings);
+        result = inquest_report_hang(inquest, run, findings);
     if (inquest->suspects || mismatches)
-        return result < 0 ? result : tell_unseen(inquest, run, findings);
+        return result < 0 ? result : postmortem_report_unseen(inquest, run, findings);
     if (dropped)
-        return 0;
-    return edges ? inquest_tell_circle(inquest, run, findings)
-                 : inquest_tell_rest(scene, run, findings);
+        return inquest_report_missing(inquest, run, findings);
+    opposites = inquest_report_crossed(scene, run, findings);
+    if (opposites)
+        return MIN(opposites, 0);
+    return edges ? inquest_report_circle(inquest, run, findings)
+                 : inquest_report_rest(scene, run, findings);
 }
 
 void postmortem_limits(const struct findings *findings, struct thresholds *ret)
@@ -447,7 +558,7 @@ void postmortem_saw(struct findings *findings, int64_t real_ns)
     findings->until_real_ns = MAX(findings->until_real_ns, real_ns);
 }
 
-static void saw_ops(const struct dumps *dumps, struct findings *findings)
+static void postmortem_saw_ops(const struct dumps *dumps, struct findings *findings)
 {
     for (size_t r = 0; r < dumps->ranks; r++) {
         for (size_t i = 0; i < dumps->rank[r].ops; i++)
@@ -458,12 +569,12 @@ static void saw_ops(const struct dumps *dumps, struct findings *findings)
 int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings *findings)
 {
     CLEAN(scene_fini) struct scene scene = { 0 };
-    CLEAN(inquest_fini) struct inquest inquest = { .scene = &scene };
+    CLEAN(postmortem_inquest_fini) struct inquest inquest = { .scene = &scene };
     struct thresholds limits;
     int result;
 
     postmortem_limits(findings, &limits);
-    saw_ops(dumps, findings);
+    postmortem_saw_ops(dumps, findings);
     result = scene_init(&scene, dumps, &limits);
-    return result < 0 ? result : inquest_run(&inquest, run, findings);
+    return result < 0 ? result : postmortem_inquest_run(&inquest, run, findings);
 }

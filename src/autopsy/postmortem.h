@@ -20,6 +20,7 @@
 #include "wire/dump.h"
 #include "wire/lanes.h"
 #include "wire/log_event.h"
+#include "wire/tool_report.h"
 #include "wire/verdict.h"
 
 #define POSTMORTEM_MAX 32
@@ -38,6 +39,8 @@ int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings
  * about a rank that the dumps name becomes evidence of that verdict.
  */
 int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings);
+/* What other tools report about ranks and devices: evidence of a hang that the dumps show, else a verdict. */
+int postmortem_reports(const struct reports *reports, const char *run, struct findings *findings);
 /* And who was slow, by profiler traces. */
 int postmortem_lanes(const struct lanes *lanes, const char *run, struct findings *findings);
 

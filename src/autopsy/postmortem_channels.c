@@ -22,7 +22,7 @@
 struct setup { /* of one communicator, by one rank */
     uint32_t rank, pid, attempt, nth;
     int64_t channels;
-    const struct log_event *note;
+    const struct log_event *event;
 };
 
 struct setups {
@@ -39,7 +39,7 @@ static void setups_fini(struct setups *setups)
     map_fini(&setups->place);
 }
 
-static uint64_t key_of(uint32_t rank, uint32_t attempt, uint32_t nth)
+static uint64_t postmortem_key_of(uint32_t rank, uint32_t attempt, uint32_t nth)
 {
     return hash64_u64(hash64_u64(rank, attempt), nth);
 }
@@ -47,15 +47,15 @@ static uint64_t key_of(uint32_t rank, uint32_t attempt, uint32_t nth)
 static const struct setup *setup_at(const struct setups *setups, uint32_t rank, uint32_t attempt,
                                     uint32_t nth)
 {
-    const uint64_t *at = map_get(&setups->place, key_of(rank, attempt, nth));
+    const uint64_t *at = map_get(&setups->place, postmortem_key_of(rank, attempt, nth));
 
     return at ? &setups->list[*at] : NULL;
 }
 
 /* Another process of the same rank is its next attempt. */
-static int setup_add(struct setups *setups, uint32_t rank, const struct log_event *note)
+static int setup_add(struct setups *setups, uint32_t rank, const struct log_event *event)
 {
-    struct setup fresh = { rank, note->pid, 0, 0, note->value, note };
+    struct setup fresh = { rank, event->pid, 0, 0, event->value, event };
     uint64_t *last = map_put(&setups->last, rank, UINT64_MAX);
 
     if (!last)
@@ -63,10 +63,10 @@ static int setup_add(struct setups *setups, uint32_t rank, const struct log_even
     if (*last != UINT64_MAX) {
         const struct setup *before = &setups->list[*last];
 
-        fresh.attempt = before->attempt + (before->pid != note->pid);
-        fresh.nth = before->pid == note->pid ? before->nth + 1 : 0;
+        fresh.attempt = before->attempt + (before->pid != event->pid);
+        fresh.nth = before->pid == event->pid ? before->nth + 1 : 0;
     }
-    if (!map_put(&setups->place, key_of(rank, fresh.attempt, fresh.nth), setups->count))
+    if (!map_put(&setups->place, postmortem_key_of(rank, fresh.attempt, fresh.nth), setups->count))
         return -ENOMEM;
     *last = setups->count;
     setups->list[setups->count++] = fresh;
@@ -75,32 +75,32 @@ static int setup_add(struct setups *setups, uint32_t rank, const struct log_even
 
 static int setups_gather(const struct logs *logs, struct setups *setups)
 {
-    size_t notes = 0;
+    size_t events = 0;
     int result = 0;
 
-    for (size_t i = 0; i < logs->notes; i++)
-        notes += logs->note[i].kind == LOG_EVENT_CHANNELS;
-    if (!notes)
+    for (size_t i = 0; i < logs->events; i++)
+        events += logs->event[i].kind == LOG_EVENT_CHANNELS;
+    if (!events)
         return 0;
-    setups->list = calloc(notes, sizeof(*setups->list));
+    setups->list = calloc(events, sizeof(*setups->list));
     if (!setups->list)
         return -ENOMEM;
-    for (size_t i = 0; i < logs->notes && result == 0; i++) {
-        const struct log_event *note = &logs->note[i];
-        uint32_t rank = note->rank;
+    for (size_t i = 0; i < logs->events && result == 0; i++) {
+        const struct log_event *event = &logs->event[i];
+        uint32_t rank = event->rank;
 
-        if (note->kind != LOG_EVENT_CHANNELS)
+        if (event->kind != LOG_EVENT_CHANNELS)
             continue;
         if (rank == LOG_EVENT_NO_RANK)
-            rank = postmortem_rank_of(logs, note);
+            rank = postmortem_rank_of(logs, event);
         if (rank != LOG_EVENT_NO_RANK)
-            result = setup_add(setups, rank, note);
+            result = setup_add(setups, rank, event);
     }
     return result;
 }
 
 /* The newest attempt of all, and how many communicators its ranks have; 0: not all as many. */
-static uint32_t newest_depth(const struct setups *setups, uint32_t *attempt)
+static uint32_t postmortem_newest_depth(const struct setups *setups, uint32_t *attempt)
 {
     uint32_t depth = 0;
     bool even = true;
@@ -155,12 +155,12 @@ static void channels_name_ranks(struct verdict *verdict, const struct setup *set
 }
 
 /* Ranks with fewer than most others have. */
-static int tell_fewer_than_others(const struct setups *setups, const char *run,
-                                  struct findings *findings)
+static int postmortem_report_fewer_than_others(const struct setups *setups, const char *run,
+                                               struct findings *findings)
 {
     CLEAN(free_clean) int64_t *room = calloc(setups->count, sizeof(*room));
     struct verdict *verdict = NULL;
-    uint32_t attempt, depth = newest_depth(setups, &attempt);
+    uint32_t attempt, depth = postmortem_newest_depth(setups, &attempt);
 
     if (!room)
         return -ENOMEM;
@@ -180,8 +180,8 @@ static int tell_fewer_than_others(const struct setups *setups, const char *run,
             verdict_because(
                 verdict, "log",
                 "rank %u: communicator %u has %lld channels, most ranks have %lld (%s line %u)",
-                at->rank, nth, (long long)at->channels, (long long)usual, at->note->file,
-                at->note->line);
+                at->rank, nth, (long long)at->channels, (long long)usual, at->event->file,
+                at->event->line);
         }
     }
     if (!verdict)
@@ -194,8 +194,8 @@ static int tell_fewer_than_others(const struct setups *setups, const char *run,
 }
 
 /* All of them have fewer than in the attempt before. */
-static int tell_fewer_than_before(const struct setups *setups, const char *run,
-                                  struct findings *findings)
+static int postmortem_report_fewer_than_before(const struct setups *setups, const char *run,
+                                               struct findings *findings)
 {
     const struct setup *worst = NULL, *worst_before = NULL;
     size_t fewer = 0, compared = 0;
@@ -228,7 +228,7 @@ static int tell_fewer_than_before(const struct setups *setups, const char *run,
                     "%zu of %zu communicators have fewer channels than in the previous attempt: "
                     "rank %u has %lld, had %lld (%s line %u)",
                     fewer, compared, worst->rank, (long long)worst->channels,
-                    (long long)worst_before->channels, worst->note->file, worst->note->line);
+                    (long long)worst_before->channels, worst->event->file, worst->event->line);
     verdict->confidence = 0.5;
     verdict_identify(verdict);
     return 0;
@@ -241,6 +241,7 @@ int postmortem_channels(const struct logs *logs, const char *run, struct finding
 
     if (result < 0 || !setups.count)
         return result;
-    result = tell_fewer_than_others(&setups, run, findings);
-    return result == 0 ? tell_fewer_than_before(&setups, run, findings) : MIN(result, 0);
+    result = postmortem_report_fewer_than_others(&setups, run, findings);
+    return result == 0 ? postmortem_report_fewer_than_before(&setups, run, findings)
+                       : MIN(result, 0);
 }

@@ -21,7 +21,7 @@
 #define UNSURE 0.8 /* at most, where the node alone says it */
 
 struct witness {
-    const struct log_event *note;
+    const struct log_event *event;
     const struct logprocess *process; /* that it names; NULL: none */
     const char *node;
     int64_t real_ns;
@@ -35,12 +35,12 @@ struct kernel_inquiry {
     size_t witnesses;
 };
 
-static int64_t seconds_ns(double seconds)
+static int64_t kernel_seconds_ns(double seconds)
 {
     return (int64_t)(seconds * 1e9);
 }
 
-static bool same_host(const char *a, const char *b) /* n7 and n7.example.org */
+static bool kernel_same_host(const char *a, const char *b) /* n7 and n7.example.org */
 {
     size_t left = strcspn(a, "."), right = strcspn(b, ".");
 
@@ -48,7 +48,7 @@ static bool same_host(const char *a, const char *b) /* n7 and n7.example.org */
 }
 
 /* "kern-n2.log" has n2 in it, "kern-n21.log" has not. */
-static bool has_word(const char *text, const char *word)
+static bool kernel_has_word(const char *text, const char *word)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     size_t size = strlen(word);
@@ -64,8 +64,8 @@ static bool has_word(const char *text, const char *word)
 /* Whose log it is: by the host in the line, by the file's name, or since there is but one node.  NULL: not known, or
  * none of this run.
  */
-static const struct logprocess *node_of(const struct kernel_inquiry *inquiry,
-                                        const struct log_event *note)
+static const struct logprocess *kernel_node_of(const struct kernel_inquiry *inquiry,
+                                               const struct log_event *event)
 {
     const struct logprocess *first = inquiry->process;
     bool one = inquiry->processes > 0;
@@ -73,17 +73,17 @@ static const struct logprocess *node_of(const struct kernel_inquiry *inquiry,
     for (size_t i = 0; i < inquiry->processes; i++) {
         const struct logprocess *process = &inquiry->process[i];
 
-        if (note->node[0] ? same_host(note->node, process->node)
-                          : has_word(note->file, process->node))
+        if (event->node[0] ? kernel_same_host(event->node, process->node)
+                           : kernel_has_word(event->file, process->node))
             return process;
         one &= strcmp(process->node, first->node) == 0;
     }
-    return one && !note->node[0] ? first : NULL;
+    return one && !event->node[0] ? first : NULL;
 }
 
 /* The newest process with this number that had begun by then. */
-static const struct logprocess *process_of(const struct kernel_inquiry *inquiry, const char *node,
-                                           uint32_t pid, int64_t real_ns)
+static const struct logprocess *kernel_process_of(const struct kernel_inquiry *inquiry,
+                                                  const char *node, uint32_t pid, int64_t real_ns)
 {
     const struct logprocess *found = NULL;
 
@@ -91,64 +91,58 @@ static const struct logprocess *process_of(const struct kernel_inquiry *inquiry,
         const struct logprocess *process = &inquiry->process[i];
 
         if (process->pid == pid && strcmp(process->node, node) == 0 &&
-            process->began_real_ns <= real_ns + seconds_ns(inquiry->limits.kernel_round) &&
+            process->began_real_ns <= real_ns + kernel_seconds_ns(inquiry->limits.kernel_round) &&
             (!found || process->began_real_ns > found->began_real_ns))
             found = process;
     }
     return found;
 }
 
-static int by_time(const void *left, const void *right)
+static int kernel_by_time(const void *left, const void *right)
 {
     const struct witness *a = left, *b = right;
 
     if (a->real_ns != b->real_ns)
         return a->real_ns < b->real_ns ? -1 : 1;
-    if (a->note->file[0] && strcmp(a->note->file, b->note->file) != 0)
-        return strcmp(a->note->file, b->note->file);
-    return (a->note->line > b->note->line) - (a->note->line < b->note->line);
+    if (a->event->file[0] && strcmp(a->event->file, b->event->file) != 0)
+        return strcmp(a->event->file, b->event->file);
+    return (a->event->line > b->event->line) - (a->event->line < b->event->line);
 }
 
-static int inquiry_hear(struct kernel_inquiry *inquiry, const struct logs *logs)
+static int inquiry_read_logs(struct kernel_inquiry *inquiry, const struct logs *logs)
 {
-    inquiry->witness = calloc(logs->notes, sizeof(*inquiry->witness));
+    inquiry->witness = calloc(logs->events, sizeof(*inquiry->witness));
     if (!inquiry->witness)
         return -ENOMEM;
-    for (size_t i = 0; i < logs->notes; i++) {
-        const struct log_event *note = &logs->note[i];
-        const struct logprocess *on = node_of(inquiry, note), *process = NULL;
-        int64_t real_ns = note->real_ns;
+    for (size_t i = 0; i < logs->events; i++) {
+        const struct log_event *event = &logs->event[i];
+        const struct logprocess *on = kernel_node_of(inquiry, event), *process = NULL;
+        int64_t real_ns = event->real_ns;
 
         if (!on)
             continue;
-        if (!real_ns && note->boot_ns && on->boot_real_ns)
-            real_ns = note->boot_ns + on->boot_real_ns;
+        if (!real_ns && event->boot_ns && on->boot_real_ns)
+            real_ns = event->boot_ns + on->boot_real_ns;
         if (!real_ns)
             continue;
-        if (note->pid && !(process = process_of(inquiry, on->node, note->pid, real_ns)))
+        if (event->pid && !(process = kernel_process_of(inquiry, on->node, event->pid, real_ns)))
             continue; /* somebody else's, or of one that had the same number before */
         inquiry->witness[inquiry->witnesses++] =
-            (struct witness){ note, process, on->node, real_ns };
+            (struct witness){ event, process, on->node, real_ns };
     }
     if (inquiry->witnesses)
-        qsort(inquiry->witness, inquiry->witnesses, sizeof(*inquiry->witness), by_time);
+        qsort(inquiry->witness, inquiry->witnesses, sizeof(*inquiry->witness), kernel_by_time);
     return 0;
 }
 
-static bool is_device(unsigned layer)
-{
-    return layer == LAYER_GPU || layer == LAYER_GPU_MEMORY || layer == LAYER_THERMAL ||
-           layer == LAYER_POWER || layer == LAYER_PCIE || layer == LAYER_NVLINK;
-}
-
-static bool reads_or_writes(const struct verdict *verdict)
+static bool kernel_reads_or_writes(const struct verdict *verdict)
 {
     return verdict->layer == LAYER_STORAGE || verdict->layer == LAYER_DATA ||
            verdict->layer == LAYER_CHECKPOINT;
 }
 
 /* Could what broke on the node be why? */
-static bool node_suffices(const struct verdict *verdict, unsigned layer)
+static bool kernel_node_suffices(const struct verdict *verdict, unsigned layer)
 {
     bool network = layer == LAYER_NIC || layer == LAYER_FABRIC;
 
@@ -156,55 +150,48 @@ static bool node_suffices(const struct verdict *verdict, unsigned layer)
     case VERDICT_CRASH: /* one that only complains of others is told with little confidence */
         return verdict->layer == LAYER_UNKNOWN &&
                (network ? verdict->confidence <= 0.5
-                        : is_device(layer) || layer == LAYER_CPU || layer == LAYER_HOST_MEMORY);
+                        : verdict_layer_is_device(layer) || layer == LAYER_CPU ||
+                              layer == LAYER_HOST_MEMORY);
     case VERDICT_HANG:
         if (layer == LAYER_STORAGE)
-            return reads_or_writes(verdict);
+            return kernel_reads_or_writes(verdict);
         if (network)
             return verdict->layer == LAYER_FABRIC || verdict->layer == LAYER_NIC;
-        return is_device(layer) && verdict->layer == LAYER_GPU;
+        return verdict_layer_is_device(layer) && verdict->layer == LAYER_GPU;
     case VERDICT_SYNC_STALL:
         return network || layer == LAYER_NVLINK;
     case VERDICT_INPUT_STALL:
     case VERDICT_CHECKPOINT_STALL:
         return layer == LAYER_STORAGE;
     case VERDICT_STRAGGLER:
-        return layer == LAYER_STORAGE ? reads_or_writes(verdict)
-                                      : is_device(layer) && verdict->layer == LAYER_GPU;
+        return layer == LAYER_STORAGE
+                   ? kernel_reads_or_writes(verdict)
+                   : verdict_layer_is_device(layer) && verdict->layer == LAYER_GPU;
     default:
         return false;
     }
 }
 
-static bool process_suffices(const struct verdict *verdict, const struct log_event *note)
+static bool kernel_process_suffices(const struct verdict *verdict, const struct log_event *event)
 {
     switch (verdict->kind) {
     case VERDICT_CRASH:
-        return note->kind != LOG_EVENT_NODE || note->layer != LAYER_STORAGE;
+        return event->kind != LOG_EVENT_NODE || event->layer != LAYER_STORAGE;
     case VERDICT_HANG:
-        return note->kind == LOG_EVENT_XID ||
-               (note->kind == LOG_EVENT_NODE && note->layer == LAYER_STORAGE &&
-                (reads_or_writes(verdict) || verdict->layer == LAYER_UNKNOWN));
+        return event->kind == LOG_EVENT_XID ||
+               (event->kind == LOG_EVENT_NODE && event->layer == LAYER_STORAGE &&
+                (kernel_reads_or_writes(verdict) || verdict->layer == LAYER_UNKNOWN));
     case VERDICT_STRAGGLER: /* scarce cpus or slow code are no device's */
-        return note->kind == LOG_EVENT_XID && is_device(note->layer) &&
+        return event->kind == LOG_EVENT_XID && verdict_layer_is_device(event->layer) &&
                (verdict->layer == LAYER_GPU || verdict->layer == LAYER_UNKNOWN);
     case VERDICT_CORRUPTION:
-        return note->kind == LOG_EVENT_XID && is_device(note->layer);
+        return event->kind == LOG_EVENT_XID && verdict_layer_is_device(event->layer);
     default:
         return false;
     }
 }
 
-static bool names_rank(const struct verdict *verdict, uint32_t rank)
-{
-    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
-        if (verdict->rank[i] == rank)
-            return true;
-    }
-    return false;
-}
-
-static bool names_node(const struct verdict *verdict, const char *node)
+static bool kernel_names_node(const struct verdict *verdict, const char *node)
 {
     for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
         if (strcmp(verdict->node[i], node) == 0)
@@ -217,15 +204,16 @@ static bool kernel_in_time(const struct thresholds *limits, const struct verdict
                            const struct witness *witness)
 {
     int64_t since_ns = verdict->since_real_ns;
-    int64_t until_ns = since_ns + seconds_ns(limits->kernel_after_crash);
+    int64_t until_ns = since_ns + kernel_seconds_ns(limits->kernel_after_crash);
     double before = witness->process ? limits->kernel_before_pid : limits->kernel_before;
 
     if (verdict->kind != VERDICT_CRASH)
         until_ns = verdict->until_real_ns
                        ? verdict->until_real_ns
-                       : verdict->decided_real_ns + seconds_ns(limits->kernel_after);
+                       : verdict->decided_real_ns + kernel_seconds_ns(limits->kernel_after);
     return since_ns &&
-           witness->real_ns + seconds_ns(limits->kernel_round) >= since_ns - seconds_ns(before) &&
+           witness->real_ns + kernel_seconds_ns(limits->kernel_round) >=
+               since_ns - kernel_seconds_ns(before) &&
            witness->real_ns <= until_ns;
 }
 
@@ -235,14 +223,16 @@ static bool kernel_suffices(const struct kernel_inquiry *inquiry, const struct v
     if (!kernel_in_time(&inquiry->limits, verdict, witness))
         return false;
     if (witness->process)
-        return names_rank(verdict, witness->process->rank) &&
-               process_suffices(verdict, witness->note);
+        return verdict_names_rank(verdict, witness->process->rank) &&
+               kernel_process_suffices(verdict, witness->event);
     /* Of those that name a process, one that names none says it of the device alone. */
-    return witness->note->kind != LOG_EVENT_OOM_KILL && witness->note->kind != LOG_EVENT_SEGFAULT &&
-           names_node(verdict, witness->node) && node_suffices(verdict, witness->note->layer);
+    return witness->event->kind != LOG_EVENT_OOM_KILL &&
+           witness->event->kind != LOG_EVENT_SEGFAULT &&
+           kernel_names_node(verdict, witness->node) &&
+           kernel_node_suffices(verdict, witness->event->layer);
 }
 
-static void echo(struct verdict *verdict, const char *source, const char *what)
+static void kernel_echo(struct verdict *verdict, const char *source, const char *what)
 {
     struct verdict_line *line = &verdict->echo[verdict->echo_count];
 
@@ -253,23 +243,23 @@ static void echo(struct verdict *verdict, const char *source, const char *what)
     verdict->echo_count++;
 }
 
-static void take_cause(struct verdict *verdict, const struct witness *witness)
+static void kernel_take_cause(struct verdict *verdict, const struct witness *witness)
 {
-    const struct log_event *note = witness->note;
+    const struct log_event *event = witness->event;
 
     if (verdict->because_count == VERDICT_LINES)
         verdict->because_count--; /* the line that says why matters more than the last of many */
-    postmortem_because(verdict, note);
+    postmortem_because(verdict, event);
     if (!verdict->node_count)
         postmortem_name_node(verdict, witness->node);
     if (!verdict->device[0])
-        snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
+        snprintf(verdict->device, sizeof(verdict->device), "%s", event->device);
     verdict->confidence =
         witness->process ? MAX(verdict->confidence, SURE) : MIN(verdict->confidence, UNSURE);
-    if (note->kind == LOG_EVENT_SEGFAULT) /* how it ended is known already, and in more words */
+    if (event->kind == LOG_EVENT_SEGFAULT) /* how it ended is known already, and in more words */
         return;
-    verdict->layer = note->layer;
-    snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
+    verdict->layer = event->layer;
+    snprintf(verdict->cause, sizeof(verdict->cause), "%s", event->cause);
 }
 
 /* Lines about the process itself before those about its node; then the earliest. */
@@ -286,53 +276,54 @@ static bool kernel_explain(const struct kernel_inquiry *inquiry, struct verdict 
     }
     if (!first)
         return false;
-    take_cause(verdict, first);
+    kernel_take_cause(verdict, first);
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
 
         if (witness != first && witness->real_ns >= first->real_ns &&
             kernel_suffices(inquiry, verdict, witness) &&
-            strcmp(witness->note->cause, first->note->cause) != 0)
-            echo(verdict, "kernel log", witness->note->text);
+            strcmp(witness->event->cause, first->event->cause) != 0)
+            kernel_echo(verdict, "kernel log", witness->event->text);
     }
     return true;
 }
 
 /* The process had been killed, or lost its device, and another one was only quicker to end. */
-static bool came_before(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
-                        const struct witness *witness)
+static bool kernel_came_before(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
+                               const struct witness *witness)
 {
-    const struct log_event *note = witness->note;
-    bool fatal = note->kind == LOG_EVENT_OOM_KILL || note->kind == LOG_EVENT_SEGFAULT ||
-                 (note->kind == LOG_EVENT_XID && is_device(note->layer));
+    const struct log_event *event = witness->event;
+    bool fatal = event->kind == LOG_EVENT_OOM_KILL || event->kind == LOG_EVENT_SEGFAULT ||
+                 (event->kind == LOG_EVENT_XID && verdict_layer_is_device(event->layer));
 
     return witness->process && fatal && verdict->kind == VERDICT_CRASH &&
            witness->real_ns <= verdict->since_real_ns &&
-           witness->real_ns + seconds_ns(inquiry->limits.kernel_before) >= verdict->since_real_ns;
+           witness->real_ns + kernel_seconds_ns(inquiry->limits.kernel_before) >=
+               verdict->since_real_ns;
 }
 
-static void move_to(struct verdict *verdict, const struct witness *witness)
+static void kernel_move_to(struct verdict *verdict, const struct witness *witness)
 {
     char what[200];
 
     snprintf(what, sizeof(what), "rank %u: %s", verdict->rank[0], verdict->cause);
-    echo(verdict, "launcher", what);
+    kernel_echo(verdict, "launcher", what);
     verdict->rank[0] = witness->process->rank;
     verdict->rank_count = 1;
     verdict->node_count = 0;
     verdict->since_real_ns = witness->real_ns;
-    take_cause(verdict, witness);
-    if (witness->note->kind == LOG_EVENT_SEGFAULT) {
-        verdict->layer = witness->note->layer;
-        snprintf(verdict->cause, sizeof(verdict->cause), "%s", witness->note->cause);
+    kernel_take_cause(verdict, witness);
+    if (witness->event->kind == LOG_EVENT_SEGFAULT) {
+        verdict->layer = witness->event->layer;
+        snprintf(verdict->cause, sizeof(verdict->cause), "%s", witness->event->cause);
     }
     verdict_identify(verdict);
 }
 
-static bool is_named(const struct verdict *verdict, size_t count, uint32_t rank)
+static bool kernel_is_named(const struct verdict *verdict, size_t count, uint32_t rank)
 {
     for (size_t i = 0; i < count; i++) {
-        if (names_rank(&verdict[i], rank))
+        if (verdict_names_rank(&verdict[i], rank))
             return true;
     }
     return false;
@@ -344,36 +335,38 @@ static void kernel_move(const struct kernel_inquiry *inquiry, struct verdict *ve
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
 
-        if (came_before(inquiry, &verdict[which], witness) && verdict[which].rank_count == 1 &&
-            !is_named(verdict, count, witness->process->rank)) {
-            move_to(&verdict[which], witness);
+        if (kernel_came_before(inquiry, &verdict[which], witness) &&
+            verdict[which].rank_count == 1 &&
+            !kernel_is_named(verdict, count, witness->process->rank)) {
+            kernel_move_to(&verdict[which], witness);
             return;
         }
     }
 }
 
 /* Nothing was said, and yet the kernel names one of the processes. */
-static int tell_alone(const struct kernel_inquiry *inquiry, const char *run,
-                      struct findings *findings)
+static int kernel_report_alone(const struct kernel_inquiry *inquiry, const char *run,
+                               struct findings *findings)
 {
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
-        const struct log_event *note = witness->note;
+        const struct log_event *event = witness->event;
         struct verdict *verdict;
 
-        if (!witness->process || note->kind != LOG_EVENT_XID || !is_device(note->layer) ||
-            is_named(findings->verdict, findings->count, witness->process->rank))
+        if (!witness->process || event->kind != LOG_EVENT_XID ||
+            !verdict_layer_is_device(event->layer) ||
+            kernel_is_named(findings->verdict, findings->count, witness->process->rank))
             continue;
         if (findings->count == POSTMORTEM_MAX)
             return 0;
-        verdict = findings_add(findings, run, VERDICT_NODE_FAULT, note->layer);
+        verdict = findings_add(findings, run, VERDICT_NODE_FAULT, event->layer);
         if (!verdict)
             return -ENOMEM;
-        snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
-        snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
+        snprintf(verdict->cause, sizeof(verdict->cause), "%s", event->cause);
+        snprintf(verdict->device, sizeof(verdict->device), "%s", event->device);
         verdict->rank[verdict->rank_count++] = witness->process->rank;
         postmortem_name_node(verdict, witness->node);
-        postmortem_because(verdict, note);
+        postmortem_because(verdict, event);
         verdict->since_real_ns = verdict->decided_real_ns = witness->real_ns;
         verdict->confidence = UNSURE;
         verdict_identify(verdict);
@@ -388,16 +381,16 @@ int postmortem_kernel(const struct postmortem_watched *watched, const struct log
                                       .processes = watched->processes };
     int result;
 
-    if (!logs->notes || !watched->processes)
+    if (!logs->events || !watched->processes)
         return 0;
     postmortem_limits(findings, &inquiry.limits);
-    result = inquiry_hear(&inquiry, logs);
+    result = inquiry_read_logs(&inquiry, logs);
     for (size_t i = 0; result == 0 && i < watched->verdicts; i++) {
         if (!kernel_explain(&inquiry, &watched->verdict[i]))
             kernel_move(&inquiry, watched->verdict, watched->verdicts, i);
     }
     if (result == 0 && !watched->verdicts)
-        result = tell_alone(&inquiry, watched->run, findings);
+        result = kernel_report_alone(&inquiry, watched->run, findings);
     free(inquiry.witness);
     return result;
 }

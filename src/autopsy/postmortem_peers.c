@@ -53,7 +53,7 @@ struct held_ranks {
     struct map first;       /* newest place → rank */
 };
 
-static void neighbours_fini(struct held_ranks *neighbours)
+static void peers_neighbours_fini(struct held_ranks *neighbours)
 {
     free(neighbours->held);
     map_fini(&neighbours->first);
@@ -85,7 +85,7 @@ static void held_fill(const struct scene *scene, uint32_t rank, struct held_rank
     }
 }
 
-static int neighbours_init(struct held_ranks *neighbours, const struct inquest *inquest)
+static int peers_neighbours_init(struct held_ranks *neighbours, const struct inquest *inquest)
 {
     const struct scene *scene = inquest->scene;
     const struct dumps *dumps = scene->dumps;
@@ -110,7 +110,7 @@ static int neighbours_init(struct held_ranks *neighbours, const struct inquest *
     return 0;
 }
 
-static bool holds_too(const struct held_rank *other, const struct held_op *op)
+static bool peers_holds_too(const struct held_rank *other, const struct held_op *op)
 {
     for (uint32_t k = 0; k < other->ops; k++) {
         const struct held_op *same = &other->op[k];
@@ -124,23 +124,23 @@ static bool holds_too(const struct held_rank *other, const struct held_op *op)
 }
 
 /* Which of the ops that hold the one are open on the other as well, a bit each. */
-static uint32_t holds_both(const struct held_rank *one, const struct held_rank *other)
+static uint32_t peers_holds_both(const struct held_rank *one, const struct held_rank *other)
 {
     uint32_t both = 0;
 
     for (uint32_t i = 0; i < one->ops; i++)
-        both |= (uint32_t)holds_too(other, &one->op[i]) << i;
+        both |= (uint32_t)peers_holds_too(other, &one->op[i]) << i;
     return both;
 }
 
-static bool same_kind(const struct dump_group *a, const struct dump_group *b)
+static bool peers_same_kind(const struct dump_group *a, const struct dump_group *b)
 {
     return memcmp(a->about, b->about, sizeof(a->about)) == 0;
 }
 
 /* Of point-to-point: the same neighbour in a pipeline of the same length is next, and as many were before. */
-static bool is_next_in_pair(const struct scene *scene, uint32_t group, uint32_t rank, uint32_t by,
-                            const struct dump_op *next)
+static bool peers_is_next_in_pair(const struct scene *scene, uint32_t group, uint32_t rank,
+                                  uint32_t by, const struct dump_op *next)
 {
     const struct dump_rank *of = &scene->dumps->rank[rank];
     const struct circle *mine = &scene->circle[group], *its = &scene->circle[next->group];
@@ -159,8 +159,8 @@ static bool is_next_in_pair(const struct scene *scene, uint32_t group, uint32_t 
 /* The group of `rank` in which it would have entered next what another did: the same kind and number; DUMP_NONE:
  * nothing says that it would.
  */
-static uint32_t next_group(const struct inquest *inquest, uint32_t rank, uint32_t by,
-                           const struct dump_op *next)
+static uint32_t peers_next_group(const struct inquest *inquest, uint32_t rank, uint32_t by,
+                                 const struct dump_op *next)
 {
     const struct scene *scene = inquest->scene;
     const struct dump_group *group = scene->dumps->group;
@@ -171,10 +171,10 @@ static uint32_t next_group(const struct inquest *inquest, uint32_t rank, uint32_
         uint32_t g = inquest->group_of[i];
         const struct seat *seat = scene_seat(scene, g, rank);
 
-        if (!same_kind(&group[g], &group[next->group]))
+        if (!peers_same_kind(&group[g], &group[next->group]))
             continue;
         alike++;
-        if (next->peer != DUMP_NONE ? is_next_in_pair(scene, g, rank, by, next)
+        if (next->peer != DUMP_NONE ? peers_is_next_in_pair(scene, g, rank, by, next)
                                     : !scene->circle[g].pairs && seat->known &&
                                           MAX(seat->entered, 0) + 1 == next->seq) /* from 1 */
             found = g;
@@ -183,8 +183,8 @@ static uint32_t next_group(const struct inquest *inquest, uint32_t rank, uint32_
 }
 
 /* `by` went on after an op: what does that say of those for whom it was the newest? */
-static void outrun_by(struct inquest *inquest, const struct held_ranks *neighbours, uint32_t by,
-                      size_t op)
+static void peers_outrun_by(struct inquest *inquest, const struct held_ranks *neighbours,
+                            uint32_t by, size_t op)
 {
     const struct scene *scene = inquest->scene;
     const struct dump_rank *of = &scene->dumps->rank[by];
@@ -195,8 +195,8 @@ static void outrun_by(struct inquest *inquest, const struct held_ranks *neighbou
         struct held_rank *held = &neighbours->held[r];
         uint32_t both = r == by || inquest_may_wait_unseen(inquest, r, by)
                             ? 0
-                            : holds_both(held, &neighbours->held[by]);
-        uint32_t group = both ? next_group(inquest, r, by, &of->op[op + 1]) : DUMP_NONE;
+                            : peers_holds_both(held, &neighbours->held[by]);
+        uint32_t group = both ? peers_next_group(inquest, r, by, &of->op[op + 1]) : DUMP_NONE;
         bool all = both == (UINT32_C(1) << held->ops) - 1;
 
         if (group == DUMP_NONE || (held->group != DUMP_NONE && held->group != group))
@@ -213,14 +213,14 @@ static void outrun_by(struct inquest *inquest, const struct held_ranks *neighbou
 int inquest_outrun(struct inquest *inquest)
 {
     const struct scene *scene = inquest->scene;
-    CLEAN(neighbours_fini) struct held_ranks neighbours = { 0 };
-    int result = neighbours_init(&neighbours, inquest);
+    CLEAN(peers_neighbours_fini) struct held_ranks neighbours = { 0 };
+    int result = peers_neighbours_init(&neighbours, inquest);
 
     for (uint32_t r = 0; r < scene->dumps->ranks && result == 0; r++) {
         const struct dump_rank *of = &scene->dumps->rank[r];
 
         for (size_t i = 0; i + 1 < of->ops && neighbours.held[r].ops; i++)
-            outrun_by(inquest, &neighbours, r, i);
+            peers_outrun_by(inquest, &neighbours, r, i);
     }
     for (uint32_t r = 0; r < scene->dumps->ranks && result == 0; r++) {
         const struct held_rank *held = &neighbours.held[r];

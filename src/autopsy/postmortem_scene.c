@@ -15,6 +15,7 @@
 #include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 #include "core/map.h"
+#include "core/time.h"
 
 void scene_fini(struct scene *scene)
 {
@@ -27,7 +28,7 @@ void scene_fini(struct scene *scene)
     free(scene->last);
 }
 
-static uint32_t rank_index(const struct dumps *dumps, uint32_t rank)
+static uint32_t scene_rank_index(const struct dumps *dumps, uint32_t rank)
 {
     size_t low = 0, high = dumps->ranks;
 
@@ -42,7 +43,7 @@ static uint32_t rank_index(const struct dumps *dumps, uint32_t rank)
     return low < dumps->ranks && dumps->rank[low].rank == rank ? (uint32_t)low : DUMP_NONE;
 }
 
-static struct seat *seat_of(const struct scene *scene, uint32_t group, uint32_t rank)
+static struct seat *scene_seat_of(const struct scene *scene, uint32_t group, uint32_t rank)
 {
     const struct dump_group *of = &scene->dumps->group[group];
     uint32_t number = scene->dumps->rank[rank].rank, low = 0, high = of->members;
@@ -62,7 +63,7 @@ static struct seat *seat_of(const struct scene *scene, uint32_t group, uint32_t 
 
 const struct seat *scene_seat(const struct scene *scene, uint32_t group, uint32_t rank)
 {
-    return seat_of(scene, group, rank);
+    return scene_seat_of(scene, group, rank);
 }
 
 static int scene_room(struct scene *scene)
@@ -92,10 +93,11 @@ static int scene_room(struct scene *scene)
         circle->count = dumps->group[g].members;
         next += circle->count;
         for (uint32_t m = 0; m < circle->count; m++)
-            circle->seat[m] = (struct seat){ .rank = rank_index(dumps, dumps->group[g].member[m]),
-                                             .last_what = DUMP_NONE,
-                                             .entered = -1,
-                                             .completed = DUMP_UNKNOWN };
+            circle->seat[m] =
+                (struct seat){ .rank = scene_rank_index(dumps, dumps->group[g].member[m]),
+                               .last_what = DUMP_NONE,
+                               .entered = -1,
+                               .completed = DUMP_UNKNOWN };
     }
     return 0;
 }
@@ -112,25 +114,45 @@ static void scene_newest(struct scene *scene)
                 scene->last[r] = (uint32_t)i;
             }
             scene->states |= rank->op[i].state == DUMP_COMPLETED;
-            scene->circle[rank->op[i].group].pairs |= rank->op[i].peer != DUMP_NONE;
+            scene->circle[rank->op[i].group].pairs |=
+                rank->op[i].peer != DUMP_NONE || scene->dumps->group[rank->op[i].group].messages;
         }
         for (size_t i = 0; i < rank->statuses; i++)
             scene->states |= rank->status[i].completed > 0;
     }
 }
 
+#define FRESH_NS (2 * NS_PER_S)
+
+/* Most ranks recorded an op just before their dump was written: the dumps were taken on demand from a job at work. */
+static bool scene_is_fresh(const struct scene *scene)
+{
+    size_t dated = 0, fresh = 0;
+
+    for (size_t r = 0; r < scene->dumps->ranks; r++) {
+        int64_t age_ns = scene->dumps->rank[r].written_ns - scene->newest_ns[r];
+
+        if (!scene->dumps->rank[r].written_ns || !scene->newest_ns[r] || age_ns < 0)
+            continue;
+        dated++;
+        fresh += age_ns < FRESH_NS;
+    }
+    return dated && 2 * fresh > dated;
+}
+
 /* Ops of a group are over in their order, and some recorders say so only for the group as a whole. */
 bool scene_over(const struct scene *scene, uint32_t rank, const struct dump_op *op)
 {
-    const struct seat *seat = seat_of(scene, op->group, rank);
+    const struct seat *seat = scene_seat_of(scene, op->group, rank);
 
     return op->state == DUMP_COMPLETED ||
            (seat && op->peer == DUMP_NONE && op->seq <= seat->completed);
 }
 
-static void seat_op(const struct scene *scene, uint32_t r, const struct dump_op *op, bool newest)
+static void scene_seat_op(const struct scene *scene, uint32_t r, const struct dump_op *op,
+                          bool newest)
 {
-    struct seat *seat = seat_of(scene, op->group, r);
+    struct seat *seat = scene_seat_of(scene, op->group, r);
 
     if (!seat || op->peer != DUMP_NONE || op->seq == DUMP_UNKNOWN)
         return;
@@ -147,10 +169,10 @@ static void seat_op(const struct scene *scene, uint32_t r, const struct dump_op 
 }
 
 /* What a rank says of a group as a whole counts for collectives only. */
-static void seat_status(const struct scene *scene, uint32_t r, uint32_t group,
-                        const struct dump_status *status)
+static void scene_seat_status(const struct scene *scene, uint32_t r, uint32_t group,
+                              const struct dump_status *status)
 {
-    struct seat *seat = seat_of(scene, group, r);
+    struct seat *seat = scene_seat_of(scene, group, r);
 
     if (!seat || scene->circle[group].pairs || status->enqueued == DUMP_UNKNOWN)
         return;
@@ -165,7 +187,7 @@ static void seat_status(const struct scene *scene, uint32_t r, uint32_t group,
 /* A rank names the groups in its status by numbers of its own, and only ops tell which is which.  Where it
  * recorded none, the number that all other members use for the group is taken, if it is free here.
  */
-static void status_by_peers(const struct scene *scene, uint32_t group)
+static void scene_status_by_peers(const struct scene *scene, uint32_t group)
 {
     const struct circle *circle = &scene->circle[group];
     const struct dumps *dumps = scene->dumps;
@@ -189,7 +211,7 @@ static void status_by_peers(const struct scene *scene, uint32_t group)
         for (size_t i = 0; !circle->seat[m].known && i < rank->statuses; i++) {
             if (rank->status[i].group == DUMP_NONE && rank->status[i].local == local &&
                 rank->status[i].enqueued <= circle->furthest)
-                seat_status(scene, r, group, &rank->status[i]);
+                scene_seat_status(scene, r, group, &rank->status[i]);
         }
     }
 }
@@ -201,17 +223,17 @@ static void scene_seats(struct scene *scene)
 
         for (size_t i = 0; i < rank->statuses; i++) {
             if (rank->status[i].group != DUMP_NONE)
-                seat_status(scene, r, rank->status[i].group, &rank->status[i]);
+                scene_seat_status(scene, r, rank->status[i].group, &rank->status[i]);
         }
         for (size_t i = 0; i < rank->ops; i++)
-            seat_op(scene, r, &rank->op[i], i == scene->last[r]);
+            scene_seat_op(scene, r, &rank->op[i], i == scene->last[r]);
         /* What it says of a group as a whole is as old as its watchdog's last look: ops that it records as
          * over are over.
          */
         for (size_t i = 0; i < rank->statuses; i++) {
             struct seat *seat = rank->status[i].group == DUMP_NONE
                                     ? NULL
-                                    : seat_of(scene, rank->status[i].group, r);
+                                    : scene_seat_of(scene, rank->status[i].group, r);
 
             if (seat && seat->completed != DUMP_UNKNOWN && seat->completed >= seat->entered)
                 seat->pending = false;
@@ -222,24 +244,28 @@ static void scene_seats(struct scene *scene)
 /* A rank that recorded other things, but nothing of a group in which others are: it never came.  Only where
  * that can be told from ops that were overwritten.
  */
-static void circle_absent(const struct scene *scene, struct circle *circle)
+static void scene_circle_absent(const struct scene *scene, struct circle *circle)
 {
     for (uint32_t m = 0; m < circle->count; m++) {
         struct seat *seat = &circle->seat[m];
         const struct dump_rank *rank = &scene->dumps->rank[seat->rank];
 
-        if (!seat->known && rank->left == DUMP_READ && (rank->whole || scene->states))
+        if (!seat->known && rank->left == DUMP_READ && (rank->complete || scene->states))
             seat->known = true; /* entered -1 */
     }
 }
 
 /* Where somebody known is behind, those that are not known need not be why the others wait. */
-static void circle_compare(struct circle *circle)
+static void scene_circle_compare(struct circle *circle)
 {
-    circle->slowest = circle->furthest;
+    circle->slowest = circle->slowest_done = circle->furthest;
     for (uint32_t m = 0; m < circle->count; m++) {
-        if (circle->seat[m].known)
-            circle->slowest = MIN(circle->slowest, circle->seat[m].entered);
+        const struct seat *seat = &circle->seat[m];
+
+        if (!seat->known)
+            continue;
+        circle->slowest = MIN(circle->slowest, seat->entered);
+        circle->slowest_done = MIN(circle->slowest_done, MAX(seat->completed, -1));
     }
     for (uint32_t m = 0; m < circle->count; m++) {
         struct seat *seat = &circle->seat[m];
@@ -259,12 +285,12 @@ static void scene_circles(struct scene *scene)
             circle->furthest = MAX(circle->furthest, circle->seat[m].entered);
         if (circle->furthest < 0)
             continue;
-        status_by_peers(scene, g);
+        scene_status_by_peers(scene, g);
         for (uint32_t m = 0; m < circle->count; m++)
             circle->pending |= circle->seat[m].pending;
         if (circle->pending || !scene->states)
-            circle_absent(scene, circle);
-        circle_compare(circle);
+            scene_circle_absent(scene, circle);
+        scene_circle_compare(circle);
     }
 }
 
@@ -282,12 +308,12 @@ static int pair_waits(const struct scene *scene, const struct message_pair *pair
     if (scene->states)
         return (pair->received_pending > pair->sent_pending) -
                (pair->received_pending < pair->sent_pending);
-    if (sender->whole && receiver->whole)
+    if (sender->complete && receiver->complete)
         return (pair->received > pair->sent) - (pair->received < pair->sent);
     return 0;
 }
 
-static bool wait_is_mutual(const struct scene *scene, size_t count, const struct wait *wait)
+static bool scene_wait_is_mutual(const struct scene *scene, size_t count, const struct wait *wait)
 {
     for (size_t i = 0; i < count; i++) {
         if (scene->wait[i].group == wait->group && scene->wait[i].from == wait->to &&
@@ -298,7 +324,7 @@ static bool wait_is_mutual(const struct scene *scene, size_t count, const struct
 }
 
 /* By rank: does it wait in any collective? */
-static bool *ranks_waiting(const struct scene *scene)
+static bool *scene_ranks_waiting(const struct scene *scene)
 {
     bool *waiting = calloc(scene->dumps->ranks + 1, sizeof(*waiting));
 
@@ -315,16 +341,16 @@ static bool *ranks_waiting(const struct scene *scene)
 /* Of two that wait for each other (each has posted a receive early) the one counts whose peer is held up
  * in a collective as well: that peer cannot do its part.
  */
-static int waits_keep(struct scene *scene, size_t count)
+static int scene_waits_keep(struct scene *scene, size_t count)
 {
     size_t kept = 0;
     CLEAN(free_clean) bool *mutual = calloc(count + 1, sizeof(*mutual));
-    CLEAN(free_clean) bool *waiting = ranks_waiting(scene);
+    CLEAN(free_clean) bool *waiting = scene_ranks_waiting(scene);
 
     if (!mutual || !waiting)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++)
-        mutual[i] = wait_is_mutual(scene, count, &scene->wait[i]);
+        mutual[i] = scene_wait_is_mutual(scene, count, &scene->wait[i]);
     for (size_t i = 0; i < count; i++) {
         if (!mutual[i] || (waiting[scene->wait[i].to] && !waiting[scene->wait[i].from]))
             scene->wait[kept++] = scene->wait[i];
@@ -369,7 +395,8 @@ static int pairs_gather(struct scene *scene, struct pairs *pairs)
 
         for (size_t i = 0; i < rank->ops; i++) {
             const struct dump_op *op = &rank->op[i];
-            uint32_t peer = op->peer == DUMP_NONE ? DUMP_NONE : rank_index(scene->dumps, op->peer);
+            uint32_t peer =
+                op->peer == DUMP_NONE ? DUMP_NONE : scene_rank_index(scene->dumps, op->peer);
             bool pending = op->state != DUMP_COMPLETED && (scene->states || i == scene->last[r]);
             struct message_pair *pair;
 
@@ -394,7 +421,8 @@ static int pairs_infer(struct scene *scene, struct pairs *pairs)
 
         for (size_t i = rank->ops; i-- > 0;) {
             const struct dump_op *op = &rank->op[i];
-            uint32_t peer = op->peer == DUMP_NONE ? DUMP_NONE : rank_index(scene->dumps, op->peer);
+            uint32_t peer =
+                op->peer == DUMP_NONE ? DUMP_NONE : scene_rank_index(scene->dumps, op->peer);
             struct message_pair *pair;
             uint32_t *mine, other;
             uint8_t *pending;
@@ -407,7 +435,7 @@ static int pairs_infer(struct scene *scene, struct pairs *pairs)
             mine = op->sends ? &pair->sent_left : &pair->received_left;
             other = op->sends ? pair->received : pair->sent;
             pending = &scene->pending[scene->first_op[r] + i];
-            if (rank->whole && scene->dumps->rank[peer].whole)
+            if (rank->complete && scene->dumps->rank[peer].complete)
                 *pending =
                     (op->sends ? pair->sent : pair->received) - *mine > other ? OP_OPEN : OP_OVER;
             else if (!*mine && *pending == OP_OVER) /* the newest of those with a peer unseen */
@@ -437,7 +465,7 @@ static int scene_pairs(struct scene *scene)
                 (struct wait){ pair->group, waits_for > 0 ? pair->receiver : pair->sender,
                                waits_for > 0 ? pair->sender : pair->receiver };
     }
-    return waits_keep(scene, waits);
+    return scene_waits_keep(scene, waits);
 }
 
 int scene_init(struct scene *scene, const struct dumps *dumps, const struct thresholds *limits)
@@ -449,6 +477,7 @@ int scene_init(struct scene *scene, const struct dumps *dumps, const struct thre
     if (result < 0)
         return result;
     scene_newest(scene);
+    scene->fresh = scene_is_fresh(scene);
     scene_seats(scene);
     scene_circles(scene);
     result = scene_pairs(scene);

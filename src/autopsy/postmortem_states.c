@@ -12,7 +12,8 @@
 #include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 
-static bool is_newest_here(const struct scene *scene, const struct circle *circle, uint32_t group)
+static bool postmortem_is_newest_here(const struct scene *scene, const struct circle *circle,
+                                      uint32_t group)
 {
     for (uint32_t m = 0; m < circle->count; m++) {
         uint32_t r = circle->seat[m].rank;
@@ -23,7 +24,7 @@ static bool is_newest_here(const struct scene *scene, const struct circle *circl
     return false;
 }
 
-static bool all_known(const struct circle *circle)
+bool circle_all_known(const struct circle *circle)
 {
     for (uint32_t m = 0; m < circle->count; m++) {
         if (!circle->seat[m].known)
@@ -35,23 +36,23 @@ static bool all_known(const struct circle *circle)
 /* Up to which number a group's ops can be over: everybody known has entered them.  With a member unknown, the newest
  * are taken for open where somebody did nothing after them.
  */
-static int64_t entered_by_all(const struct scene *scene, uint32_t group)
+static int64_t postmortem_entered_by_all(const struct scene *scene, uint32_t group)
 {
     const struct circle *circle = &scene->circle[group];
 
-    if (circle->slowest < circle->furthest || all_known(circle) ||
-        !is_newest_here(scene, circle, group))
+    if (circle->slowest < circle->furthest || circle_all_known(circle) ||
+        !postmortem_is_newest_here(scene, circle, group))
         return circle->slowest;
     return circle->furthest - 1;
 }
 
-static bool is_collective(const struct scene *scene, const struct dump_op *op)
+bool scene_op_is_collective(const struct scene *scene, const struct dump_op *op)
 {
     return op->peer == DUMP_NONE && op->seq != DUMP_UNKNOWN && !scene->circle[op->group].pairs;
 }
 
 /* Behind an op that is not over nothing of a rank is certain to be over.  Returns whether a limit sank. */
-static bool sink_behind(const struct scene *scene, uint32_t rank, int64_t *limit)
+static bool postmortem_sink_behind(const struct scene *scene, uint32_t rank, int64_t *limit)
 {
     const struct dump_rank *of = &scene->dumps->rank[rank];
     bool open = false, sank = false;
@@ -59,7 +60,7 @@ static bool sink_behind(const struct scene *scene, uint32_t rank, int64_t *limit
     for (size_t i = 0; i < of->ops; i++) {
         const struct dump_op *op = &of->op[i];
 
-        if (!is_collective(scene, op)) {
+        if (!scene_op_is_collective(scene, op)) {
             open |= op->peer != DUMP_NONE && scene_op_pending(scene, rank, i) != OP_OVER;
             continue;
         }
@@ -72,7 +73,7 @@ static bool sink_behind(const struct scene *scene, uint32_t rank, int64_t *limit
     return sank;
 }
 
-static void seats_pending(struct scene *scene, const int64_t *limit)
+static void postmortem_seats_pending(struct scene *scene, const int64_t *limit)
 {
     for (uint32_t g = 0; g < scene->dumps->groups; g++) {
         struct circle *circle = &scene->circle[g];
@@ -82,15 +83,16 @@ static void seats_pending(struct scene *scene, const int64_t *limit)
     }
 }
 
-static enum pending op_pending(const struct scene *scene, const struct dump_op *op, int64_t entered,
-                               int64_t limit)
+static enum pending postmortem_op_pending(const struct scene *scene, const struct dump_op *op,
+                                          int64_t entered, int64_t limit)
 {
-    if (!is_collective(scene, op) || op->seq <= limit)
+    if (!scene_op_is_collective(scene, op) || op->seq <= limit)
         return OP_OVER;
     return op->seq > entered ? OP_OPEN : OP_MAYBE;
 }
 
-static void ops_pending(struct scene *scene, const int64_t *entered, const int64_t *limit)
+static void postmortem_ops_pending(struct scene *scene, const int64_t *entered,
+                                   const int64_t *limit)
 {
     for (uint32_t r = 0; r < scene->dumps->ranks; r++) {
         const struct dump_rank *of = &scene->dumps->rank[r];
@@ -100,7 +102,8 @@ static void ops_pending(struct scene *scene, const int64_t *entered, const int64
 
             if (op->peer == DUMP_NONE)
                 scene->pending[scene->first_op[r] + i] =
-                    !scene->states ? op_pending(scene, op, entered[op->group], limit[op->group])
+                    !scene->states
+                        ? postmortem_op_pending(scene, op, entered[op->group], limit[op->group])
                     : scene_over(scene, r, op) ? OP_OVER
                                                : OP_OPEN;
         }
@@ -119,18 +122,18 @@ int scene_infer(struct scene *scene)
     for (uint32_t g = 0; g < groups; g++) {
         struct circle *circle = &scene->circle[g];
 
-        circle->all_known = all_known(circle);
-        entered[g] = circle->open_after = entered_by_all(scene, g);
+        circle->all_known = circle_all_known(circle);
+        entered[g] = circle->open_after = postmortem_entered_by_all(scene, g);
         limit[g] = circle->all_known ? entered[g] : MIN(entered[g], circle->furthest - 1);
     }
     while (sank) { /* ends: each time a limit sinks below one more op */
         sank = false;
         for (uint32_t r = 0; r < scene->dumps->ranks; r++)
-            sank |= sink_behind(scene, r, limit);
+            sank |= postmortem_sink_behind(scene, r, limit);
     }
     if (!scene->states)
-        seats_pending(scene, limit);
-    ops_pending(scene, entered, limit);
+        postmortem_seats_pending(scene, limit);
+    postmortem_ops_pending(scene, entered, limit);
     return 0;
 }
 

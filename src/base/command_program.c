@@ -24,7 +24,7 @@ static bool command_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, size) == 0 && command->name[size] == ' ';
 }
 
-static bool group_exists(const struct command_program *program, const char *group)
+static bool program_group_exists(const struct command_program *program, const char *group)
 {
     for (size_t i = 0; program->commands[i]; i++) {
         if (command_in_group(program->commands[i], group))
@@ -71,7 +71,7 @@ static void program_usage(const struct command_program *program, FILE *out)
     fprintf(out, "\n%s", program->more);
 }
 
-static void usage_group(const struct command_program *program, const char *group, FILE *out)
+static void program_usage_group(const struct command_program *program, const char *group, FILE *out)
 {
     fprintf(out, "usage: %s %s COMMAND [OPTION...]\n\n", program->name, group);
     list_commands(program, group, out);
@@ -79,7 +79,7 @@ static void usage_group(const struct command_program *program, const char *group
 
 static int program_unknown_command(const struct command_program *program, int count, char **word)
 {
-    bool in_group = group_exists(program, word[0]) && count > 1;
+    bool in_group = program_group_exists(program, word[0]) && count > 1;
     char typed[160];
     struct suggest suggest = { .typed = typed };
 
@@ -95,7 +95,7 @@ static int program_unknown_command(const struct command_program *program, int co
     return 2;
 }
 
-static bool is_help(const char *word)
+static bool program_is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
@@ -114,15 +114,15 @@ static int program_help(const struct command_program *program, int count, char *
         opt_help(command, stdout);
         return 0;
     }
-    if (count == 1 && group_exists(program, word[0])) {
-        usage_group(program, word[0], stdout);
+    if (count == 1 && program_group_exists(program, word[0])) {
+        program_usage_group(program, word[0], stdout);
         return 0;
     }
     return program_unknown_command(program, count, word);
 }
 
 /* Agents, controllers and ranks that we start find the same file, wherever they begin. */
-static int config_hand_down(const char *given)
+static int program_config_hand_down(const char *given)
 {
     char absolute[PATH_MAX];
 
@@ -138,7 +138,7 @@ static int command_prepare(const struct command_program *program, const struct c
 {
     const char *given = opt_config(command, argc, argv);
 
-    if (given && config_hand_down(given) < 0)
+    if (given && program_config_hand_down(given) < 0)
         return -EINVAL;
     return program->check ? program->check(command, argc, argv) : 0;
 }
@@ -152,13 +152,14 @@ static int program_dispatch(const struct command_program *program, int argc, cha
         program_usage(program, stderr);
         return 2;
     }
-    if (is_help(argv[1]))
+    if (program_is_help(argv[1]))
         return program_help(program, argc - 2, argv + 2);
     if (strcmp(argv[1], "--version") == 0)
         argv[1] += 2; /* what everybody types first */
     command = command_find(program, argc - 1, argv + 1, &words);
-    if (!command && group_exists(program, argv[1]) && (argc == 2 || is_help(argv[2]))) {
-        usage_group(program, argv[1], argc == 2 ? stderr : stdout);
+    if (!command && program_group_exists(program, argv[1]) &&
+        (argc == 2 || program_is_help(argv[2]))) {
+        program_usage_group(program, argv[1], argc == 2 ? stderr : stdout);
         return argc == 2 ? 2 : 0;
     }
     if (!command)
@@ -175,7 +176,7 @@ static int program_dispatch(const struct command_program *program, int argc, cha
 /* A file or socket of ours must not get the number of a closed stdin, stdout or stderr: what is meant
  * for those would go into it.  Opened for reading only, so that an answer to nowhere still fails.
  */
-static void open_stdio(void)
+static void program_open_stdio(void)
 {
     int fd;
 
@@ -190,7 +191,7 @@ int program_main(const struct command_program *program, int argc, char **argv)
 {
     int status;
 
-    open_stdio();
+    program_open_stdio();
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of that file, and no death */
     status = program_dispatch(program, argc, argv);
 

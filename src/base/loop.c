@@ -19,7 +19,7 @@
 
 #define EVENTS 64
 
-struct slot {
+struct loop_slot {
     loop_fd_fn *fn; /* NULL: not watched */
     void *arg;
     uint32_t serial;
@@ -27,7 +27,7 @@ struct slot {
 
 struct loop {
     int epoll_fd, signal_fd;
-    struct slot *slot; /* by descriptor */
+    struct loop_slot *slot; /* by descriptor */
     size_t slots;
     uint32_t serial;
     struct loop_timer *timers;
@@ -68,7 +68,7 @@ void loop_destroy(struct loop *loop)
 int loop_watch(struct loop *loop, int fd, uint32_t events, loop_fd_fn *fn, void *arg)
 {
     struct epoll_event event = { .events = events };
-    struct slot *slot;
+    struct loop_slot *slot;
     int operation;
 
     if (fd < 0)
@@ -92,7 +92,7 @@ void loop_forget(struct loop *loop, int fd)
     if (fd < 0 || (size_t)fd >= loop->slots || !loop->slot[fd].fn)
         return;
     epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-    loop->slot[fd] = (struct slot){ 0 };
+    loop->slot[fd] = (struct loop_slot){ 0 };
 }
 
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, int64_t at_ns)
@@ -117,7 +117,7 @@ void loop_timer_drop(struct loop *loop, struct loop_timer *timer)
     timer->next = NULL;
 }
 
-static void signals_read(void *arg, int fd, uint32_t events)
+static void loop_signals_read(void *arg, int fd, uint32_t events)
 {
     struct loop *loop = arg;
     struct signalfd_siginfo info;
@@ -143,11 +143,11 @@ int loop_signals(struct loop *loop, const int *signal, size_t count, loop_signal
         return err_set(err, -errno, "signalfd: %m");
     loop->on_signal = fn;
     loop->signal_arg = arg;
-    result = loop_watch(loop, loop->signal_fd, EPOLLIN, signals_read, loop);
+    result = loop_watch(loop, loop->signal_fd, EPOLLIN, loop_signals_read, loop);
     return result < 0 ? err_set(err, result, "out of memory for signal handling") : 0;
 }
 
-static int64_t timers_due(const struct loop *loop)
+static int64_t loop_timers_due(const struct loop *loop)
 {
     int64_t due = INT64_MAX;
 
@@ -159,7 +159,7 @@ static int64_t timers_due(const struct loop *loop)
 /* A callback may drop any timer, so the list is looked at from its start after each call.  Those
  * that a callback sets to a time that has come wait for the next turn.
  */
-static void timers_serve(struct loop *loop)
+static void loop_timers_serve(struct loop *loop)
 {
     int64_t now_ns = time_mono_ns();
     struct loop_timer *timer;
@@ -178,7 +178,7 @@ static void timers_serve(struct loop *loop)
 
 int loop_turn(struct loop *loop, int64_t until_ns, struct err *err)
 {
-    int64_t wake_ns = MIN(until_ns, timers_due(loop));
+    int64_t wake_ns = MIN(until_ns, loop_timers_due(loop));
     struct epoll_event event[EVENTS];
     int count = epoll_wait(loop->epoll_fd, event, EVENTS, time_poll_ms(wake_ns, time_mono_ns()));
 
@@ -186,12 +186,12 @@ int loop_turn(struct loop *loop, int64_t until_ns, struct err *err)
         return err_set(err, -errno, "epoll: %m");
     for (int i = 0; i < count; i++) {
         int fd = (int)(uint32_t)event[i].data.u64;
-        struct slot *slot = &loop->slot[fd];
+        struct loop_slot *slot = &loop->slot[fd];
 
         if (slot->fn && slot->serial == event[i].data.u64 >> 32)
             slot->fn(slot->arg, fd, event[i].events);
     }
-    timers_serve(loop);
+    loop_timers_serve(loop);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/layout.h"
+#include "base/log.h"
 #include "base/suggest.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -436,6 +437,25 @@ int opt_read_files(const struct command *command, const char *given, void *setti
     return r < 0 ? -EINVAL : 0;
 }
 
+static int opt_report(const struct command *command, int r, const struct err *err)
+{
+    if (r == -ECANCELED)
+        opt_help(command, stdout);
+    else if (r < 0)
+        fprintf(stderr, "lockstep %s: %s\n", command->name, err->text);
+    return r;
+}
+
+int opt_parse_more(const struct command *command, int argc, char **argv, void *settings)
+{
+    struct err err = { "" };
+    struct opt_reader reader = {
+        .command = command, .argv = argv, .argc = argc, .at = 1, .settings = settings, .err = &err
+    };
+
+    return opt_report(command, opt_read_words(&reader), &err);
+}
+
 int opt_parse(const struct command *command, int argc, char **argv, void *settings)
 {
     struct err err = { "" };
@@ -445,11 +465,20 @@ int opt_parse(const struct command *command, int argc, char **argv, void *settin
         r = opt_read_files(command, opt_config(command, argc, argv), settings, &err);
     if (r == 0)
         r = opt_read(command, argc, argv, settings, &err);
-    if (r == -ECANCELED)
-        opt_help(command, stdout);
-    else if (r < 0)
-        fprintf(stderr, "lockstep %s: %s\n", command->name, err.text);
-    return r;
+    return opt_report(command, r, &err);
+}
+
+int opt_parse_all(const struct command *command, int argc, char **argv, void *settings)
+{
+    int first = opt_parse(command, argc, argv, settings);
+
+    if (first < 0)
+        return first;
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return -EINVAL;
+    }
+    return 0;
 }
 
 /* ---- the help of a command, from its table. ---- */

@@ -64,6 +64,10 @@ struct command {
  * command exits 0.  Bad usage: one line on stderr, -EINVAL, and the command exits 2.
  */
 int opt_parse(const struct command *command, int argc, char **argv, void *settings);
+/* The same for a command without operands: 0, or -errno also if there is one. */
+int opt_parse_all(const struct command *command, int argc, char **argv, void *settings);
+/* Words behind an operand, argv[0]: files and the environment were read before, and are weaker than any of them. */
+int opt_parse_more(const struct command *command, int argc, char **argv, void *settings);
 #define OPT_EXIT(result) ((result) == -ECANCELED ? 0 : 2) /* needs errno.h */
 
 /* The same without files and without words on stdout or stderr: -ECANCELED means that help was asked for. */

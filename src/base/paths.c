@@ -91,6 +91,14 @@ int paths_state(struct path *ret, struct err *err)
     return r < 0 ? r : path_join(ret, local.text, "lockstep", err);
 }
 
+int paths_launch_token(struct path *ret, struct err *err)
+{
+    struct path state;
+    int result = paths_state(&state, err);
+
+    return result < 0 ? result : path_join(ret, state.text, "tokens/launch.token", err);
+}
+
 int paths_check_run(const char *run, struct err *err)
 {
     size_t size = strlen(run);
@@ -150,7 +158,7 @@ void paths_name_run(int64_t real_ns, uint64_t random, char ret[static 64])
 }
 
 /* Birth where the file system keeps it (ext4, xfs, btrfs, newer tmpfs); else the last change. */
-static int64_t run_born(int runs_fd, const char *name)
+static int64_t paths_run_born(int runs_fd, const char *name)
 {
     struct statx st;
 
@@ -161,7 +169,7 @@ static int64_t run_born(int runs_fd, const char *name)
     return st.stx_mtime.tv_sec * NS_PER_S + st.stx_mtime.tv_nsec;
 }
 
-static bool run_is(int runs_fd, const char *name)
+static bool paths_run_is(int runs_fd, const char *name)
 {
     char file[80];
 
@@ -175,7 +183,7 @@ static bool run_is(int runs_fd, const char *name)
     return faccessat(runs_fd, file, F_OK, 0) == 0; /* a site's: its launcher is elsewhere */
 }
 
-static int run_newer_first(const void *a, const void *b)
+static int paths_run_newer_first(const void *a, const void *b)
 {
     const struct run_entry *left = a, *right = b;
 
@@ -184,22 +192,22 @@ static int run_newer_first(const void *a, const void *b)
     return strcmp(right->name, left->name);
 }
 
-static int64_t run_collect(DIR *dir, struct run_entry **ret, struct err *err)
+static int64_t paths_run_collect(DIR *dir, struct run_entry **ret, struct err *err)
 {
     CLEAN(free_clean) struct run_entry *list = NULL;
     size_t count = 0, room = 0;
 
     for (const struct dirent *entry; (entry = readdir(dir));) {
-        if (!run_is(dirfd(dir), entry->d_name))
+        if (!paths_run_is(dirfd(dir), entry->d_name))
             continue;
         if (!ARRAY_FIT(list, room, count + 1))
             return err_nomem(err);
         snprintf(list[count].name, sizeof(list[count].name), "%.63s", entry->d_name);
-        list[count].born_real_ns = run_born(dirfd(dir), entry->d_name);
+        list[count].born_real_ns = paths_run_born(dirfd(dir), entry->d_name);
         count++;
     }
     if (count)
-        qsort(list, count, sizeof(*list), run_newer_first);
+        qsort(list, count, sizeof(*list), paths_run_newer_first);
     *ret = TAKE(list);
     return (int64_t)count;
 }
@@ -216,7 +224,7 @@ int64_t paths_list(struct run_entry **ret, struct err *err)
         *ret = NULL;
         return 0;
     }
-    return r < 0 ? r : run_collect(dir, ret, err);
+    return r < 0 ? r : paths_run_collect(dir, ret, err);
 }
 
 /* A directory that was named outright, of any layout: must be a run. */

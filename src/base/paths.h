@@ -4,7 +4,7 @@
  * ~/.local/state/lockstep.  A run is a directory STATE/runs/RUN that has a run.json, or a log.lsf
  * where a site's controller keeps it.  Runs have a folder of their own because users choose their
  * names: beside them, a run called "tokens" would be the controller's own folder.
- * ARCHITECTURE.md lists what else the state directory holds.
+ * docs/state-directory.md lists what else the state directory holds.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -27,7 +27,8 @@ int path_join(struct path *ret, const char *directory, const char *name, struct 
 /* mkdir -p with mode 0700 for what is missing.  -ENOTDIR when a file is in the way. */
 int path_make(const char *directory, struct err *err);
 
-int paths_state(struct path *ret, struct err *err); /* not created here */
+int paths_state(struct path *ret, struct err *err);        /* not created here */
+int paths_launch_token(struct path *ret, struct err *err); /* STATE/tokens/launch.token */
 
 /* Letters, digits, '.', '-' and '_', not beginning with '.' or '-', 63 bytes at most: a run's
  * name is a directory, a label and a word on a command line.

@@ -124,7 +124,8 @@ int tree_empty(int dir_fd)
 }
 
 /* "a/b/c/" into "a/b" and "c". */
-static int path_split(const char *path, char above[static PATH_MAX], char name[static NAME_MAX + 1])
+static int tree_path_split(const char *path, char above[static PATH_MAX],
+                           char name[static NAME_MAX + 1])
 {
     size_t size = strlen(path), begin;
 
@@ -147,7 +148,7 @@ int tree_remove(const char *path)
     char above[PATH_MAX], name[NAME_MAX + 1];
     CLEAN(fd_clean) int above_fd = -1;
     CLEAN(fd_clean) int fd = -1;
-    int result = path_split(path, above, name);
+    int result = tree_path_split(path, above, name);
 
     if (result < 0)
         return result;

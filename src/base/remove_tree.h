@@ -1,6 +1,6 @@
 /* remove_tree.h - removes a directory with all that is in it.
  *
- * Each step is one name below an open directory: a link is removed and never followed, also when somebody exchanges
+ * Each step is one name below an open directory: a link is removed and never followed, also when another user exchanges
  * it for a directory meanwhile, and a mount point stays.  What cannot be removed stays.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/json_member.h"
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -26,12 +27,7 @@
 
 /* ---- writing ---- */
 
-static void json_clean(struct json_object **object)
-{
-    json_object_put(*object);
-}
-
-static struct json_object *utc_json(int64_t real_ns)
+static struct json_object *runfile_utc_json(int64_t real_ns)
 {
     char text[32];
 
@@ -39,7 +35,7 @@ static struct json_object *utc_json(int64_t real_ns)
     return json_object_new_string(text);
 }
 
-static struct json_object *nodes_json(const struct layout *layout)
+static struct json_object *runfile_nodes_json(const struct layout *layout)
 {
     struct json_object *nodes = json_object_new_array();
 
@@ -57,7 +53,7 @@ static struct json_object *nodes_json(const struct layout *layout)
     return nodes;
 }
 
-static struct json_object *command_json(char *const *command)
+static struct json_object *runfile_command_json(char *const *command)
 {
     struct json_object *list = json_object_new_array();
 
@@ -71,23 +67,24 @@ static struct json_object *runfile_json(const struct runfile *file)
     struct json_object *top = json_object_new_object();
 
     json_object_object_add(top, "id", json_object_new_string(file->id));
-    json_object_object_add(top, "command", command_json(file->command));
+    json_object_object_add(top, "command", runfile_command_json(file->command));
     json_object_object_add(top, "ranks", json_object_new_int64(file->layout.ranks));
     json_object_object_add(top, "host", json_object_new_string(file->layout.host));
-    json_object_object_add(top, "nodes", nodes_json(&file->layout));
+    json_object_object_add(top, "nodes", runfile_nodes_json(&file->layout));
     json_object_object_add(top, "rings", json_object_new_string(file->rings));
     json_object_object_add(top, "pid", json_object_new_int(file->pid));
     json_object_object_add(top, "keeper", json_object_new_int(file->keeper));
-    json_object_object_add(top, "started", utc_json(file->started_real_ns));
+    json_object_object_add(top, "started", runfile_utc_json(file->started_real_ns));
     json_object_object_add(top, "attempt", json_object_new_int64(file->attempt));
     json_object_object_add(top, "restarts", json_object_new_int64(file->restarts));
     json_object_object_add(top, "max_restarts", json_object_new_int64(file->max_restarts));
-    json_object_object_add(top, "ended", file->ended ? utc_json(file->ended_real_ns) : NULL);
+    json_object_object_add(top, "ended",
+                           file->ended ? runfile_utc_json(file->ended_real_ns) : NULL);
     json_object_object_add(top, "exit", file->ended ? json_object_new_int(file->exit) : NULL);
     return top;
 }
 
-static int file_write(const char *path, const char *text)
+static int runfile_file_write(const char *path, const char *text)
 {
     CLEAN(fd_clean)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -119,7 +116,7 @@ int runfile_write(const char *directory, const struct runfile *file, struct err 
         return r;
     text = json_object_to_json_string_ext(top,
                                           JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
-    r = text ? file_write(beside.text, text) : -ENOMEM;
+    r = text ? runfile_file_write(beside.text, text) : -ENOMEM;
     if (r == 0 && rename(beside.text, path.text) < 0)
         r = -errno;
     if (r < 0) {
@@ -131,7 +128,7 @@ int runfile_write(const char *directory, const struct runfile *file, struct err 
 
 /* ---- reading ---- */
 
-static int64_t utc_parse(const char *text)
+static int64_t runfile_utc_parse(const char *text)
 {
     struct tm tm = { 0 };
     const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
@@ -144,31 +141,22 @@ static int64_t utc_parse(const char *text)
     return (int64_t)timegm(&tm) * NS_PER_S + ms * NS_PER_MS;
 }
 
-static struct json_object *member(struct json_object *top, const char *name, enum json_type type)
-{
-    struct json_object *value = NULL;
-
-    if (!json_object_object_get_ex(top, name, &value) || !json_object_is_type(value, type))
-        return NULL;
-    return value;
-}
-
 /* 0 when it is not there, or beyond what the field holds. */
-static int64_t number(struct json_object *top, const char *name, int64_t max)
+static int64_t runfile_number(struct json_object *top, const char *name, int64_t max)
 {
-    int64_t value = json_object_get_int64(member(top, name, json_type_int));
+    int64_t value = json_object_get_int64(json_member(top, name, json_type_int));
 
     return value >= 0 && value <= max ? value : 0;
 }
 
-static void text_get(struct json_object *top, const char *name, char *ret, size_t room)
+static void runfile_text_get(struct json_object *top, const char *name, char *ret, size_t room)
 {
-    const char *text = json_object_get_string(member(top, name, json_type_string));
+    const char *text = json_object_get_string(json_member(top, name, json_type_string));
 
     snprintf(ret, room, "%s", text ? text : "");
 }
 
-static int command_get(struct json_object *list, char ***ret)
+static int runfile_command_get(struct json_object *list, char ***ret)
 {
     size_t count = list ? json_object_array_length(list) : 0;
     char **command = calloc(count + 1, sizeof(*command));
@@ -188,25 +176,26 @@ static int command_get(struct json_object *list, char ***ret)
 
 static int runfile_parse(struct json_object *top, struct runfile *ret)
 {
-    struct json_object *nodes = member(top, "nodes", json_type_array);
+    struct json_object *nodes = json_member(top, "nodes", json_type_array);
     struct runfile file = { 0 };
 
-    text_get(top, "id", file.id, sizeof(file.id));
-    text_get(top, "rings", file.rings, sizeof(file.rings));
-    text_get(top, "host", file.layout.host, sizeof(file.layout.host));
-    file.layout.ranks = (uint32_t)number(top, "ranks", UINT32_MAX);
+    runfile_text_get(top, "id", file.id, sizeof(file.id));
+    runfile_text_get(top, "rings", file.rings, sizeof(file.rings));
+    runfile_text_get(top, "host", file.layout.host, sizeof(file.layout.host));
+    file.layout.ranks = (uint32_t)runfile_number(top, "ranks", UINT32_MAX);
     file.layout.nodes = nodes ? (uint32_t)json_object_array_length(nodes) : 0;
-    file.attempt = (uint32_t)number(top, "attempt", UINT32_MAX);
-    file.restarts = (uint32_t)number(top, "restarts", UINT32_MAX);
-    file.max_restarts = (uint32_t)number(top, "max_restarts", UINT32_MAX);
-    file.pid = (int32_t)number(top, "pid", INT32_MAX);
-    file.keeper = (int32_t)number(top, "keeper", INT32_MAX);
+    file.attempt = (uint32_t)runfile_number(top, "attempt", UINT32_MAX);
+    file.restarts = (uint32_t)runfile_number(top, "restarts", UINT32_MAX);
+    file.max_restarts = (uint32_t)runfile_number(top, "max_restarts", UINT32_MAX);
+    file.pid = (int32_t)runfile_number(top, "pid", INT32_MAX);
+    file.keeper = (int32_t)runfile_number(top, "keeper", INT32_MAX);
     file.started_real_ns =
-        utc_parse(json_object_get_string(member(top, "started", json_type_string)));
-    file.ended_real_ns = utc_parse(json_object_get_string(member(top, "ended", json_type_string)));
-    file.ended = member(top, "ended", json_type_string) != NULL;
-    file.exit = (int32_t)number(top, "exit", 255);
-    if (command_get(member(top, "command", json_type_array), &file.command) < 0)
+        runfile_utc_parse(json_object_get_string(json_member(top, "started", json_type_string)));
+    file.ended_real_ns =
+        runfile_utc_parse(json_object_get_string(json_member(top, "ended", json_type_string)));
+    file.ended = json_member(top, "ended", json_type_string) != NULL;
+    file.exit = (int32_t)runfile_number(top, "exit", 255);
+    if (runfile_command_get(json_member(top, "command", json_type_array), &file.command) < 0)
         return -ENOMEM;
     *ret = file;
     return 0;
@@ -257,9 +246,9 @@ int runfile_read(const char *directory, struct runfile *ret, struct err *err)
     return 0;
 }
 
-static int node_ranks_get(struct json_object *node, struct runfile_ranks *ret)
+static int runfile_node_ranks_get(struct json_object *node, struct runfile_ranks *ret)
 {
-    struct json_object *ranks = member(node, "ranks", json_type_array);
+    struct json_object *ranks = json_member(node, "ranks", json_type_array);
     size_t count = ranks ? json_object_array_length(ranks) : 0;
 
     ret->rank = calloc(count + 1, sizeof(*ret->rank));
@@ -275,18 +264,18 @@ static int node_ranks_get(struct json_object *node, struct runfile_ranks *ret)
 }
 
 /* A run on one node, or one whose ranks are not known, has all its rings here.  -ESRCH: no such node. */
-static int node_get(struct json_object *top, const char *name, const struct layout *layout,
-                    struct runfile_ranks *ret)
+static int runfile_node_get(struct json_object *top, const char *name, const struct layout *layout,
+                            struct runfile_ranks *ret)
 {
-    struct json_object *nodes = member(top, "nodes", json_type_array);
+    struct json_object *nodes = json_member(top, "nodes", json_type_array);
 
     ret->all = layout->nodes < 2 || layout->ranks == 0;
     for (size_t i = 0; i < layout->nodes && !ret->all; i++) {
         struct json_object *node = json_object_array_get_idx(nodes, i);
-        const char *is = json_object_get_string(member(node, "name", json_type_string));
+        const char *is = json_object_get_string(json_member(node, "name", json_type_string));
 
         if (is && strcmp(is, name) == 0)
-            return node_ranks_get(node, ret);
+            return runfile_node_ranks_get(node, ret);
     }
     return ret->all ? 0 : -ESRCH;
 }
@@ -304,7 +293,7 @@ int runfile_read_node(const char *directory, const char *node, struct runfile *r
         return r;
     r = runfile_parse(top, &file);
     if (r == 0)
-        r = node_get(top, node, &file.layout, &ranks);
+        r = runfile_node_get(top, node, &file.layout, &ranks);
     if (r == -ESRCH)
         return err_set(err, -EINVAL, "%s: the run has no node %s", path.text, node);
     if (r < 0)
@@ -325,7 +314,7 @@ void runfile_fini(struct runfile *file)
 
 /* ---- the lock ---- */
 
-static int lock_open(const char *directory, int flags, struct err *err)
+static int runfile_lock_open(const char *directory, int flags, struct err *err)
 {
     struct path path;
     int r = path_join(&path, directory, "lock", err), fd;
@@ -339,7 +328,7 @@ static int lock_open(const char *directory, int flags, struct err *err)
 int runfile_lives(const char *directory, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    CLEAN(fd_clean) int fd = lock_open(directory, O_RDONLY, err);
+    CLEAN(fd_clean) int fd = runfile_lock_open(directory, O_RDONLY, err);
 
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
@@ -351,7 +340,7 @@ int runfile_lives(const char *directory, struct err *err)
 int runfile_lock(const char *directory, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    CLEAN(fd_clean) int fd = lock_open(directory, O_RDWR | O_CREAT, err);
+    CLEAN(fd_clean) int fd = runfile_lock_open(directory, O_RDWR | O_CREAT, err);
 
     if (fd < 0)
         return fd;

@@ -1,4 +1,4 @@
-/* suggest.h - "did you mean": the name nearest to what somebody typed.
+/* suggest.h - "did you mean": the name nearest to what the user typed.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -10,8 +10,8 @@
 
 #include "agent/agent.h"
 #include "agent/node/node.h"
-#include "base/client.h"
 #include "base/log.h"
+#include "base/net/client.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "core/time.h"
@@ -33,17 +33,22 @@ static const struct opt agent_opts[] = {
       "how often rings are read, default 50ms", NULL, false },
     { "control", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.url), "URL",
       "the site's controller, to which the spool is sent", "LOCKSTEP_CONTROL", false },
-    { "control-ca", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.ca_file), "FILE",
-      "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
-    { "control-pin", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.pin), "PIN",
-      "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
-      false },
-    { "insecure-http", 0, OPT_FLAG, offsetof(struct agent_options, agent.control.insecure_http),
-      NULL, "send tokens without encryption to a controller on another machine",
-      "LOCKSTEP_INSECURE_HTTP", false },
+    CLIENT_TRUST_OPTS(offsetof(struct agent_options, agent.control.ca_file),
+                      offsetof(struct agent_options, agent.control.pin),
+                      offsetof(struct agent_options, agent.control.insecure_http)),
     { "spool-max", 0, OPT_U64, offsetof(struct agent_options, agent.spool_max), "BYTES",
       "size limit of a spool that is sent; the oldest steps are shortened first, default 268435456",
       "LOCKSTEP_SPOOL_MAX", false },
+    { "sense", 0, OPT_FLAG, offsetof(struct agent_options, agent.sense), NULL,
+      "run the sensors of this node and record what they find, for a node without a node daemon",
+      "LOCKSTEP_SENSE", false },
+    { "kmsg", 0, OPT_TEXT, offsetof(struct agent_options, agent.kmsg), "FILE",
+      "kernel records from this file or FIFO, or the one in this directory with the node's name, "
+      "instead of /dev/kmsg; no other sensor runs then",
+      "LOCKSTEP_KMSG", false },
+    { "sysroot", 0, OPT_TEXT, offsetof(struct agent_options, agent.sysroot), "DIR",
+      "sensors read /proc, /sys and /dev below this directory, such as the host's in a container",
+      "LOCKSTEP_SYSROOT", false },
     { "every-run", 0, OPT_FLAG, offsetof(struct agent_options, every_run), NULL,
       "run as the node daemon: observe all users' runs that have no agent of their own", NULL,
       false },
@@ -64,11 +69,15 @@ static const struct opt agent_opts[] = {
     { "idle", 0, OPT_DURATION, offsetof(struct agent_options, every.idle_ns), "TIME",
       "with --every-run: an agent ends when its run had no process for this long, default 60s",
       NULL, false },
+    { "node-sensors", 0, OPT_FLAG, offsetof(struct agent_options, every.sense), NULL,
+      "with --every-run: run the sensors of this node; on by default, --no-node-sensors disables "
+      "it",
+      NULL, false },
     { .name = NULL },
 };
 
 /* Its children have another working directory. */
-static int path_absolute(const char **file, struct path *ret, struct err *err)
+static int agent_path_absolute(const char **file, struct path *ret, struct err *err)
 {
     if (!*file)
         return 0;
@@ -78,15 +87,7 @@ static int path_absolute(const char **file, struct path *ret, struct err *err)
     return 0;
 }
 
-static int launch_token_path(struct path *ret, struct err *err)
-{
-    struct path state;
-    int result = paths_state(&state, err);
-
-    return result < 0 ? result : path_join(ret, state.text, "tokens/launch.token", err);
-}
-
-static int every_run(struct agent_options *options)
+static int agent_every_run(struct agent_options *options)
 {
     struct path token, ca;
     struct err err = { "" };
@@ -108,14 +109,16 @@ static int every_run(struct agent_options *options)
         return 2;
     }
     if (!options->every.launch_file) {
-        result = launch_token_path(&token, &err);
+        result = paths_launch_token(&token, &err);
         options->every.launch_file = token.text;
     }
     if (result == 0)
-        result = path_absolute(&options->agent.control.ca_file, &ca, &err);
+        result = agent_path_absolute(&options->agent.control.ca_file, &ca, &err);
     options->every.node = options->agent.node;
     options->every.control = options->agent.control;
     options->every.spool_max = options->agent.spool_max;
+    options->every.kmsg = options->agent.kmsg;
+    options->every.sysroot = options->agent.sysroot;
     if (result == 0)
         result = node_run(&options->every, &err);
     if (result == 0)
@@ -132,23 +135,20 @@ static int agent_main(int argc, char **argv)
                                      .every.state = "/var/lib/lockstep-agent",
                                      .every.runs_per_user = 32,
                                      .every.runs_max = 512,
-                                     .every.idle_ns = 60 * NS_PER_S };
-    int first = opt_parse(&command_agent, argc, argv, &options);
+                                     .every.idle_ns = 60 * NS_PER_S,
+                                     .every.sense = true };
+    int parsed = opt_parse_all(&command_agent, argc, argv, &options);
     char host[64] = "";
     struct agent *agent;
     struct err err = { 0 };
     int result;
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     if (options.every_run) {
         if (!options.agent.node && gethostname(host, sizeof(host) - 1) == 0)
             options.agent.node = host;
-        return every_run(&options);
+        return agent_every_run(&options);
     }
     if (!options.agent.run_dir || !options.agent.node) {
         log_error("%s is needed", options.agent.run_dir ? "--node NAME" : "--run-dir DIR");

@@ -16,7 +16,7 @@
 #include "core/clean.h"
 
 /* Rows of a command, hidden ones left out, then those that every command has. */
-static const struct opt *opt_next(const struct command *command, const struct opt *opt)
+static const struct opt *completion_opt_next(const struct command *command, const struct opt *opt)
 {
     const struct opt *common = opt_common_rows();
     bool in_common = false;
@@ -32,12 +32,12 @@ static const struct opt *opt_next(const struct command *command, const struct op
 }
 
 #define EACH_OPT(opt, command)                                                                     \
-    const struct opt *opt = opt_next(command, NULL);                                               \
+    const struct opt *opt = completion_opt_next(command, NULL);                                    \
     opt;                                                                                           \
-    opt = opt_next(command, opt) /* NOLINT(bugprone-macro-parentheses): a name */
+    opt = completion_opt_next(command, opt) /* NOLINT(bugprone-macro-parentheses): a name */
 
 /* The next command that is shown, after position *at; NULL at the end. */
-static const struct command *command_next(size_t *at)
+static const struct command *completion_command_next(size_t *at)
 {
     const struct command *const *list = lockstep_commands();
 
@@ -46,26 +46,27 @@ static const struct command *command_next(size_t *at)
     return list[*at] ? list[(*at)++] : NULL;
 }
 
-static size_t first_word(const char *name)
+static size_t completion_first_word(const char *name)
 {
     return strcspn(name, " ");
 }
 
 /* Is this the first command of its group ("bench …")?  One-word commands are their own group. */
-static bool leads_group(const struct command *command)
+static bool completion_leads_group(const struct command *command)
 {
-    size_t size = first_word(command->name), at = 0;
+    size_t size = completion_first_word(command->name), at = 0;
     const struct command *other;
 
-    while ((other = command_next(&at)) && other != command) {
-        if (first_word(other->name) == size && strncmp(other->name, command->name, size) == 0)
+    while ((other = completion_command_next(&at)) && other != command) {
+        if (completion_first_word(other->name) == size &&
+            strncmp(other->name, command->name, size) == 0)
             return false;
     }
     return true;
 }
 
 /* Text in single quotes; `escape` is how the shell writes a quote within: '\'' or \'. */
-static void put_quoted(const char *text, const char *escape)
+static void completion_put_quoted(const char *text, const char *escape)
 {
     putchar('\'');
     for (; *text; text++) {
@@ -77,31 +78,31 @@ static void put_quoted(const char *text, const char *escape)
     putchar('\'');
 }
 
-static void put_first_words(void)
+static void completion_put_first_words(void)
 {
     const struct command *command;
     size_t at = 0;
 
-    while ((command = command_next(&at))) {
-        if (leads_group(command))
-            printf("%.*s ", (int)first_word(command->name), command->name);
+    while ((command = completion_command_next(&at))) {
+        if (completion_leads_group(command))
+            printf("%.*s ", (int)completion_first_word(command->name), command->name);
     }
     fputs("help", stdout);
 }
 
 /* Second words of the group that `leader` leads. */
-static void put_second_words(const struct command *leader)
+static void completion_put_second_words(const struct command *leader)
 {
-    size_t size = first_word(leader->name), at = 0;
+    size_t size = completion_first_word(leader->name), at = 0;
     const struct command *command;
 
-    while ((command = command_next(&at))) {
+    while ((command = completion_command_next(&at))) {
         if (strncmp(command->name, leader->name, size + 1) == 0)
             printf("%s ", command->name + size + 1);
     }
 }
 
-static void bash_command(const struct command *command)
+static void completion_bash_command(const struct command *command)
 {
     printf("    '%s')\n        options='", command->name);
     for (EACH_OPT(opt, command)) {
@@ -130,30 +131,30 @@ static void completion_bash(void)
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
           "    local command=${COMP_WORDS[1]} options= values= commands='",
           stdout);
-    put_first_words();
+    completion_put_first_words();
     fputs("'\n    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ] || { [ \"$COMP_CWORD\" = 2 ] && [ \"$command\" = help ]; "
           "}; then\n"
           "        COMPREPLY=($(compgen -W \"$commands\" -- \"$cur\"))\n        return\n    fi\n"
           "    case $command in\n",
           stdout);
-    while ((command = command_next(&at))) {
-        size_t size = first_word(command->name);
+    while ((command = completion_command_next(&at))) {
+        size_t size = completion_first_word(command->name);
 
-        if (!command->name[size] || !leads_group(command))
+        if (!command->name[size] || !completion_leads_group(command))
             continue;
         printf("    %.*s)\n        if [ \"$COMP_CWORD\" = 2 ]; then\n"
                "            COMPREPLY=($(compgen -W '",
                (int)size, command->name);
-        put_second_words(command);
+        completion_put_second_words(command);
         fputs("' -- \"$cur\"))\n            return\n        fi\n"
               "        command=\"$command ${COMP_WORDS[2]}\" ;;\n",
               stdout);
     }
     fputs("    esac\n    case $command in\n", stdout);
     at = 0;
-    while ((command = command_next(&at)))
-        bash_command(command);
+    while ((command = completion_command_next(&at)))
+        completion_bash_command(command);
     fputs("    esac\n"
           "    if [[ \"$values\" != *\" $prev \"* && \"$cur\" == -* ]]; then\n"
           "        COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
@@ -163,7 +164,7 @@ static void completion_bash(void)
 }
 
 /* zsh reads brackets and colons in a description as its own signs. */
-static void zsh_text(const char *text)
+static void completion_zsh_text(const char *text)
 {
     for (; *text; text++) {
         if (strchr("[]:\\", *text))
@@ -172,48 +173,48 @@ static void zsh_text(const char *text)
     }
 }
 
-static void zsh_option(const struct opt *opt)
+static void completion_zsh_option(const struct opt *opt)
 {
     const char *many = opt->type == OPT_LIST ? "*" : "";
 
     printf(" \\\n            '%s--%s%s[", many, opt->name, opt->arg ? "=" : "");
-    zsh_text(opt->help);
+    completion_zsh_text(opt->help);
     fputs("]", stdout);
     if (opt->arg) {
         fputs(":", stdout);
-        zsh_text(opt->arg);
+        completion_zsh_text(opt->arg);
         fputs(":_files", stdout);
     }
     fputs("'", stdout);
     if (!opt->letter)
         return;
     printf(" \\\n            '%s-%c%s[", many, opt->letter, opt->arg ? "+" : "");
-    zsh_text(opt->help);
+    completion_zsh_text(opt->help);
     fputs("]", stdout);
     if (opt->arg) {
         fputs(":", stdout);
-        zsh_text(opt->arg);
+        completion_zsh_text(opt->arg);
         fputs(":_files", stdout);
     }
     fputs("'", stdout);
 }
 
-static void zsh_commands(void)
+static void completion_zsh_commands(void)
 {
     const struct command *command;
     size_t at = 0;
 
     fputs("    commands=(\n", stdout);
-    while ((command = command_next(&at))) {
-        size_t size = first_word(command->name);
+    while ((command = completion_command_next(&at))) {
+        size_t size = completion_first_word(command->name);
 
-        if (!leads_group(command))
+        if (!completion_leads_group(command))
             continue;
         printf("        '%.*s:", (int)size, command->name);
         if (command->name[size])
             printf("several commands");
         else
-            zsh_text(command->summary);
+            completion_zsh_text(command->summary);
         fputs("'\n", stdout);
     }
     fputs("        'help:about a command'\n    )\n", stdout);
@@ -227,28 +228,28 @@ static void completion_zsh(void)
     fputs("#compdef lockstep\n# zsh completion for lockstep, made by 'lockstep completion zsh'\n"
           "_lockstep()\n{\n    local -a commands\n    local command=$words[2]\n",
           stdout);
-    zsh_commands();
+    completion_zsh_commands();
     fputs("    if (( CURRENT == 2 )) || [[ $command = help ]]; then\n"
           "        _describe command commands\n        return\n    fi\n    case $command in\n",
           stdout);
-    while ((command = command_next(&at))) {
-        size_t size = first_word(command->name);
+    while ((command = completion_command_next(&at))) {
+        size_t size = completion_first_word(command->name);
 
-        if (!command->name[size] || !leads_group(command))
+        if (!command->name[size] || !completion_leads_group(command))
             continue;
         printf("    %.*s)\n        if (( CURRENT == 3 )); then\n            compadd ", (int)size,
                command->name);
-        put_second_words(command);
+        completion_put_second_words(command);
         fputs("\n            return\n        fi\n        command=\"$command $words[3]\"\n"
               "        shift words; (( CURRENT-- )) ;;\n",
               stdout);
     }
     fputs("    esac\n    shift words; (( CURRENT-- ))\n    case $command in\n", stdout);
     at = 0;
-    while ((command = command_next(&at))) {
+    while ((command = completion_command_next(&at))) {
         printf("    '%s')\n        _arguments -s -S", command->name);
         for (EACH_OPT(opt, command))
-            zsh_option(opt);
+            completion_zsh_option(opt);
         fputs(" \\\n            '*:operand:_files' ;;\n", stdout);
     }
     fputs(
@@ -259,9 +260,9 @@ static void completion_zsh(void)
         stdout);
 }
 
-static void fish_option(const struct command *command, const struct opt *opt)
+static void completion_fish_option(const struct command *command, const struct opt *opt)
 {
-    size_t size = first_word(command->name);
+    size_t size = completion_first_word(command->name);
 
     printf("complete -c lockstep -n '__fish_seen_subcommand_from %.*s", (int)size, command->name);
     if (command->name[size])
@@ -272,7 +273,7 @@ static void fish_option(const struct command *command, const struct opt *opt)
     if (opt->arg)
         fputs(" -r", stdout);
     fputs(" -d ", stdout);
-    put_quoted(opt->help, "\\'");
+    completion_put_quoted(opt->help, "\\'");
     putchar('\n');
 }
 
@@ -284,23 +285,24 @@ static void completion_fish(void)
     fputs("# fish completion for lockstep, made by 'lockstep completion fish'\n"
           "complete -c lockstep -n __fish_use_subcommand -f -a help -d 'about a command'\n",
           stdout);
-    while ((command = command_next(&at))) {
-        size_t size = first_word(command->name);
+    while ((command = completion_command_next(&at))) {
+        size_t size = completion_first_word(command->name);
 
-        if (leads_group(command)) {
+        if (completion_leads_group(command)) {
             printf("complete -c lockstep -n __fish_use_subcommand -f -a %.*s -d ", (int)size,
                    command->name);
-            put_quoted(command->name[size] ? "several commands" : command->summary, "\\'");
+            completion_put_quoted(command->name[size] ? "several commands" : command->summary,
+                                  "\\'");
             putchar('\n');
         }
         if (command->name[size]) {
             printf("complete -c lockstep -n '__fish_seen_subcommand_from %.*s' -f -a %s -d ",
                    (int)size, command->name, command->name + size + 1);
-            put_quoted(command->summary, "\\'");
+            completion_put_quoted(command->summary, "\\'");
             putchar('\n');
         }
         for (EACH_OPT(opt, command))
-            fish_option(command, opt);
+            completion_fish_option(command, opt);
     }
 }
 
@@ -310,7 +312,7 @@ static void completion_table(void)
     const struct command *command;
     size_t at = 0;
 
-    while ((command = command_next(&at))) {
+    while ((command = completion_command_next(&at))) {
         printf("command\t%s\t%s\n", command->name, command->summary);
         for (EACH_OPT(opt, command))
             printf("option\t%s\t%s\t%c\t%s\t%s\t%s\n", command->name, opt->name,
@@ -330,7 +332,7 @@ static void completion_settings(void)
 
     puts("## Settings of lockstep, see lockstep.yaml(5).  What is behind a single '#' is a "
          "setting.");
-    while ((command = command_next(&at))) {
+    while ((command = completion_command_next(&at))) {
         bool first = true;
 
         for (EACH_OPT(opt, command)) {

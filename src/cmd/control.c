@@ -9,27 +9,27 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
+#include "cmd/page_link.h"
 #include "cmd/settings.h"
 #include "control/index/reindex.h"
 #include "control/log/retention.h"
-#include "control/server.h"
+#include "control/nodes/site_orders.h"
 #include "control/site/site.h"
 #include "core/clean.h"
 #include "core/time.h"
 
 struct control_settings {
-    const char *run_dir;
-    int64_t tick_ns;
     struct site_settings site;
-    bool reindex, tidy;
+    bool reindex, tidy, page;
+    const char *node_token;
     uint64_t keep_mb;
     int64_t keep_age_ns;
 };
 
 static const struct opt control_opts[] = {
-    { "run-dir", 0, OPT_TEXT, offsetof(struct control_settings, run_dir), "DIR",
+    { "run-dir", 0, OPT_TEXT, offsetof(struct control_settings, site.run_dir), "DIR",
       "directory of the run", NULL, false },
-    { "tick", 0, OPT_DURATION, offsetof(struct control_settings, tick_ns), "TIME",
+    { "tick", 0, OPT_DURATION, offsetof(struct control_settings, site.tick_ns), "TIME",
       "how often to read the spools, default 50ms", NULL, false },
     { "listen", 0, OPT_TEXT, offsetof(struct control_settings, site.listen), "ADDR:PORT",
       "address of a site's controller, which accepts the facts of many runs, default "
@@ -48,6 +48,10 @@ static const struct opt control_opts[] = {
       "a host name of the controller, in addition to localhost and its addresses; may be given "
       "several times",
       "LOCKSTEP_HOST_NAMES", false },
+    { "user-header", 0, OPT_TEXT, offsetof(struct control_settings, site.user_header), "NAME",
+      "a reverse proxy that has a token tokens/proxy-NAME.token names its user in this header; the "
+      "user may read",
+      "LOCKSTEP_USER_HEADER", false },
     { "anonymous-reads", 0, OPT_FLAG, offsetof(struct control_settings, site.anonymous_reads), NULL,
       "on loopback: every user of this machine may read all runs without a token", NULL, false },
     { "log-max", 0, OPT_U64, offsetof(struct control_settings, site.log_max), "BYTES",
@@ -69,6 +73,8 @@ static const struct opt control_opts[] = {
       "a site's run without a launcher is over when all of its ranks are gone and no message "
       "about it arrived for this time; default 60s",
       NULL, false },
+    { "inspections", 0, OPT_U32, offsetof(struct control_settings, site.inspections), "N",
+      "how many inspections of nodes a site orders in an hour, default 60", NULL, false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
       NULL, false },
@@ -78,25 +84,43 @@ static const struct opt control_opts[] = {
     { "keep-mb", 0, OPT_U64, offsetof(struct control_settings, keep_mb), "N",
       "with --tidy: the oldest are compacted while all are larger than this; default 0: no limit",
       NULL, false },
+    { "node-token", 0, OPT_TEXT, offsetof(struct control_settings, node_token), "NODE",
+      "print the file with the token of that node, after creating it if it is missing, and exit",
+      NULL, false },
+    { "page", 0, OPT_FLAG, offsetof(struct control_settings, page), NULL,
+      "print a one-time link to the page of the controller that is running, and exit", NULL,
+      false },
     { "reindex", 0, OPT_FLAG, offsetof(struct control_settings, reindex), NULL,
       "rebuild the index and the matrices from the logs, and exit", NULL, false },
     { .name = NULL },
 };
 
-static int run_site(const struct control_settings *settings, const struct thresholds *limits)
+static int control_run_site(const struct control_settings *settings,
+                            const struct thresholds *limits)
 {
     struct site_settings site = settings->site;
     struct err err = { "" };
     int result;
 
     site.thresholds = limits;
+    if (site.run_dir) { /* the user's own run has no limits but the log's */
+        site.listen = "127.0.0.1:0";
+        site.tls = site.anonymous_reads = false;
+        site.cert = site.key = NULL;
+        site.host_names = (struct opt_list){ 0 };
+        site.user_header = NULL;
+        site.run_memory = site.run_disk = 0;
+        site.forget_ns = 0;
+    }
     result = site_run(&site, &err);
 
     if (result == 0)
         return 0;
     log_error("%s", err.text);
-    return result == -EINVAL || result == -EBUSY || result == -EADDRINUSE || result == -EACCES ? 2
-                                                                                               : 1;
+    return result == -EINVAL || result == -EBUSY || result == -EADDRINUSE || result == -EACCES ||
+                   (site.run_dir && (result == -ENOENT || result == -ENOTDIR))
+               ? 2
+               : 1;
 }
 
 static int control_state(const struct control_settings *settings, struct path *ret, struct err *err)
@@ -107,7 +131,7 @@ static int control_state(const struct control_settings *settings, struct path *r
     return 0;
 }
 
-static int run_tidy(const struct control_settings *settings)
+static int control_run_tidy(const struct control_settings *settings)
 {
     struct retention keep = { .bytes = MIN(settings->keep_mb, UINT64_MAX >> 20) << 20,
                               .age_ns = settings->keep_age_ns };
@@ -132,15 +156,15 @@ static int run_tidy(const struct control_settings *settings)
     return counts.still_above ? 1 : 0;
 }
 
-static int run_reindex(const struct control_settings *settings)
+static int control_run_reindex(const struct control_settings *settings)
 {
     struct reindex_counts counts;
     struct path state;
     struct err err = { "" };
     int result = 0;
 
-    if (settings->run_dir) {
-        result = reindex_run(settings->run_dir, &counts, &err);
+    if (settings->site.run_dir) {
+        result = reindex_run(settings->site.run_dir, &counts, &err);
     } else {
         result = control_state(settings, &state, &err);
         if (result == 0)
@@ -155,28 +179,63 @@ static int run_reindex(const struct control_settings *settings)
     return 0;
 }
 
+/* The name of the file and never the token: terminals and logs keep what is printed. */
+static int control_run_node_token(const struct control_settings *settings)
+{
+    struct path state, path;
+    struct token token;
+    struct err err = { "" };
+    int result = control_state(settings, &state, &err);
+
+    if (result == 0)
+        result = site_node_token(state.text, settings->node_token, true, &path, &token, &err);
+    if (result < 0) {
+        log_error("%s", err.text);
+        return result == -EINVAL ? 2 : 1;
+    }
+    puts(path.text);
+    return 0;
+}
+
+static int control_run_page(const struct control_settings *settings)
+{
+    char address[512];
+    struct path state;
+    struct err err = { "" };
+    int result = 0;
+
+    if (settings->site.run_dir)
+        snprintf(state.text, sizeof(state.text), "%s", settings->site.run_dir);
+    else
+        result = control_state(settings, &state, &err);
+    if (result == 0)
+        result = page_link_ask(state.text, address, &err);
+    if (result < 0) {
+        log_error("%s", err.text);
+        return result == -ENOENT || result == -EINVAL ? 2 : 3;
+    }
+    page_link_print(address, stdout);
+    return 0;
+}
+
 static int control_run(int argc, char **argv)
 {
-    struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
+    struct control_settings settings = { .site.tick_ns = 50 * NS_PER_MS,
                                          .site.log_max = UINT64_C(8) << 30,
                                          .site.run_memory = UINT64_C(4) << 30,
                                          .site.run_disk = UINT64_C(32) << 30,
                                          .site.forget_ns = 3600 * NS_PER_S,
                                          .site.close_ns = 60 * NS_PER_S,
+                                         .site.inspections = SITE_BUDGET_DEFAULT,
                                          .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;
     struct err err = { "" };
-    int first = opt_parse(&command_control, argc, argv, &settings);
-    int result;
+    int parsed = opt_parse_all(&command_control, argc, argv, &settings);
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
-    if (settings.tick_ns < NS_PER_MS || settings.tick_ns > 10 * NS_PER_S) {
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
+    if (settings.site.tick_ns < NS_PER_MS || settings.site.tick_ns > 10 * NS_PER_S) {
         log_error("--tick: expected 1ms to 10s");
         return 2;
     }
@@ -184,21 +243,15 @@ static int control_run(int argc, char **argv)
         log_error("%s", err.text);
         return 2;
     }
+    if (settings.node_token)
+        return control_run_node_token(&settings);
+    if (settings.page)
+        return control_run_page(&settings);
     if (settings.tidy)
-        return run_tidy(&settings);
+        return control_run_tidy(&settings);
     if (settings.reindex)
-        return run_reindex(&settings);
-    if (!settings.run_dir)
-        return run_site(&settings, &limits);
-    result = server_run(&(struct server_settings){ .run_dir = settings.run_dir,
-                                                   .tick_ns = settings.tick_ns,
-                                                   .log_max = settings.site.log_max,
-                                                   .thresholds = &limits },
-                        &err);
-    if (result == 0)
-        return 0;
-    log_error("%s", err.text);
-    return result == -ENOENT || result == -ENOTDIR || result == -EBUSY ? 2 : 1;
+        return control_run_reindex(&settings);
+    return control_run_site(&settings, &limits);
 }
 
 const struct command command_control = {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/settings.h"
+#include "cmd/site_ask.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
 #include "judge/compare/profile.h"
@@ -20,6 +21,7 @@ struct diff_settings {
     bool json;
     double share;
     struct thresholds limits;
+    struct site_options site;
 };
 
 static const struct opt diff_opts[] = {
@@ -27,31 +29,78 @@ static const struct opt diff_opts[] = {
       false },
     { "share", 0, OPT_F64, offsetof(struct diff_settings, share), "SHARE",
       "share of a step below which a difference is not reported, default 0.03", NULL, false },
+    SITE_ASK_OPTS(offsetof(struct diff_settings, site)),
     { .name = NULL },
 };
 
-static void watch_step(void *arg, const struct judge_state *judge, const struct job_step *job_step)
+struct diff_side { /* a run */
+    struct profile profile;
+    struct environments environments;
+};
+
+static void diff_side_fini(struct diff_side *side)
+{
+    profile_fini(&side->profile);
+    environments_fini(&side->environments);
+}
+
+static void diff_watch_step(void *arg, const struct judge_state *judge,
+                            const struct job_step *job_step)
 {
     profile_step(arg, judge, job_step);
 }
 
-static int profile_read(const char *run, struct profile *profile, struct err *err)
+static void diff_ask_clean(struct site_ask **ask)
+{
+    site_ask_close(*ask);
+}
+
+/* A run of the site: its log is fetched, and compared here. */
+static int diff_profile_fetch(const char *run, const struct site_options *site,
+                              struct diff_side *side, struct err *err)
+{
+    CLEAN(diff_ask_clean) struct site_ask *ask = NULL;
+    struct path directory = { "" };
+    char name[64];
+    int result = site_ask_open(site, &ask, err);
+
+    if (result == 0)
+        result = site_ask_run(ask, run, name, err);
+    if (result == 0)
+        result = site_ask_fetch(ask, name, &directory, err);
+    if (result == 0)
+        result = run_report_watch(directory.text, diff_watch_step, &side->profile,
+                                  &side->environments, err);
+    site_ask_drop(&directory);
+    return result;
+}
+
+static int diff_profile_find(const char *run, struct diff_side *side, struct err *err)
 {
     struct path directory;
     int result = paths_find(run, &directory, err);
 
-    if (result == 0)
-        result = run_report_watch(directory.text, watch_step, profile, err);
+    return result < 0 ? result
+                      : run_report_watch(directory.text, diff_watch_step, &side->profile,
+                                         &side->environments, err);
+}
+
+static int diff_profile_read(const char *run, const struct site_options *site,
+                             struct diff_side *side, struct err *err)
+{
+    int result = site_ask_is_run(site, run) ? diff_profile_fetch(run, site, side, err)
+                                            : diff_profile_find(run, side, err);
+
     if (result < 0)
         return result;
-    result = profile_end(profile);
+    result = profile_end(&side->profile);
     if (result == -ENODATA)
         return err_set(err, result,
                        "%s: no step to compare: a run begins with two that do not count", run);
     return result < 0 ? err_set(err, result, "%s: no memory to compare it", run) : 0;
 }
 
-static struct json_object *place_json(const struct diff_place *place)
+static struct json_object *diff_place_json(const struct diff_place *place)
 {
     struct json_object *object = json_object_new_object(), *ranks = json_object_new_array();
     struct json_object *seen = json_object_new_object(), *nodes = json_object_new_array();
@@ -89,13 +138,41 @@ static const char *diff_answer(const struct diff *diff)
     return diff->slower ? "system" : "none";
 }
 
-static void diff_json(const struct diff *diff)
+/* null: not known of both runs */
+static struct json_object *diff_environment_json(const struct environment_differences *environment)
+{
+    struct json_object *object;
+
+    if (!environment->ranks || !environment->before)
+        return NULL;
+    object = json_object_new_object();
+    json_object_object_add(object, "before_ranks", json_object_new_int64(environment->before));
+    json_object_object_add(object, "after_ranks", json_object_new_int64(environment->ranks));
+    json_object_object_add(object, "change_count", json_object_new_int64(environment->count));
+    json_object_object_add(object, "changes", environment_changes_json(environment));
+    return object;
+}
+
+static void diff_environment_text(const struct environment_differences *environment)
+{
+    if (!environment->ranks || !environment->before) {
+        printf("environment: not observed in the run %s\n",
+               environment->before ? "after" : "before");
+        return;
+    }
+    if (!environment->count)
+        return;
+    puts("environment differs:");
+    environment_changes_text(environment, stdout);
+}
+
+static void diff_json(const struct diff *diff, const struct environment_differences *environment)
 {
     struct json_object *object = json_object_new_object(), *places = json_object_new_array();
     struct json_object *first = NULL;
 
     for (uint32_t i = 0; i < diff->places; i++)
-        json_object_array_add(places, place_json(&diff->place[i]));
+        json_object_array_add(places, diff_place_json(&diff->place[i]));
     json_object_object_add(object, "same_program", json_object_new_boolean(diff->same_program));
     json_object_object_add(object, "cause", json_object_new_string(diff_answer(diff)));
     json_object_object_add(object, "before_ms", json_object_new_double(diff->before_ms));
@@ -111,11 +188,12 @@ static void diff_json(const struct diff *diff)
     }
     json_object_object_add(object, "first_op", first);
     json_object_object_add(object, "places", places);
+    json_object_object_add(object, "environment", diff_environment_json(environment));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(object);
 }
 
-static void place_text(const struct diff_place *place)
+static void diff_place_text(const struct diff_place *place)
 {
     char text[128], clean[128];
 
@@ -155,37 +233,45 @@ static void diff_text(const struct diff *diff)
         printf("the program is the same, and as fast%s\n", diff->faster ? " or faster" : "");
         return;
     }
-    printf("the program is the same: the system is slower%s\n", diff->places ? " in" : "");
+    printf("the program is the same in its operations: the system, or the code between them, is "
+           "slower%s\n",
+           diff->places ? " in" : "");
     for (uint32_t i = 0; i < diff->places; i++)
-        place_text(&diff->place[i]);
+        diff_place_text(&diff->place[i]);
     if (!diff->places)
         printf("  no single part has grown by so much; waiting and many small ones have\n");
 }
 
-static int diff_tell(const char *const run[2], const struct diff_settings *settings)
+static int diff_print(const char *const run[2], const struct diff_settings *settings)
 {
-    CLEAN(profile_fini) struct profile before = { 0 };
-    CLEAN(profile_fini) struct profile after = { 0 };
+    CLEAN(diff_side_fini) struct diff_side before = { 0 };
+    CLEAN(diff_side_fini) struct diff_side after = { 0 };
+    struct environment_differences environment;
     struct err err = { "" };
     struct diff diff;
-    int result = profile_read(run[0], &before, &err);
+    int result = diff_profile_read(run[0], &settings->site, &before, &err);
 
     if (result == 0)
-        result = profile_read(run[1], &after, &err);
+        result = diff_profile_read(run[1], &settings->site, &after, &err);
     if (result == 0) {
-        result =
-            diff_profiles(&before, &after, settings->share, settings->limits.diff_alike, &diff);
+        result = diff_profiles(&before.profile, &after.profile, settings->share,
+                               settings->limits.diff_alike, &diff);
+        if (result == 0)
+            result = environments_compare(&before.environments.now, &after.environments.now,
+                                          &environment);
         if (result < 0)
             err_set(&err, result, "no memory to compare them");
     }
     if (result < 0) {
         log_error("%s", err.text);
-        return result == -ENOENT ? 2 : 3;
+        return site_ask_exit(result);
     }
     if (settings->json)
-        diff_json(&diff);
+        diff_json(&diff, &environment);
     else
         diff_text(&diff);
+    if (!settings->json)
+        diff_environment_text(&environment);
     return diff.same_program && !diff.slower ? 0 : 1;
 }
 
@@ -201,7 +287,7 @@ static int diff_run(int argc, char **argv)
         return 2;
     }
     for (int first = opt_parse(&command_diff, argc, argv, &settings); first != argc;
-         first = opt_parse(&command_diff, argc, argv, &settings)) {
+         first = opt_parse_more(&command_diff, argc, argv, &settings)) {
         if (first < 0)
             return OPT_EXIT(first);
         if (count == 2) {
@@ -220,7 +306,7 @@ static int diff_run(int argc, char **argv)
         log_error("--share %g: expected more than 0 and less than 10", settings.share);
         return 2;
     }
-    return diff_tell(run, &settings);
+    return diff_print(run, &settings);
 }
 
 const struct command command_diff = {

@@ -23,24 +23,55 @@ static const struct command *const commands[] = {
     &command_demo,
     &command_run,
     &command_why,
+    &command_top,
+    &command_incident,
+    &command_report,
+    &command_trace_export,
     &command_diff,
     &command_whatif,
     &command_ps,
     &command_stacks,
+    &command_act,
+    &command_request_checkpoint,
+    &command_request_depth,
+    &command_request_cancel,
+    &command_request_inspect,
+    &command_sense,
+    &command_check,
     &command_doctor,
     &command_agent,
     &command_control,
     &command_send,
+    &command_relay,
+    &command_ckpt_ls,
+    &command_ckpt_verify,
+    &command_ckpt_seal,
+    &command_ckpt_scrub,
+    &command_ckpt_gc,
+    &command_ckpt_export,
+    &command_ckpt_push,
+    &command_ckpt_pull,
+    &command_ckpt_serve,
+    &command_ckpt_mirror,
+    &command_ckpt_plan,
     &command_bench_control,
+    &command_bench_ckpt,
     &command_bench_probe,
     &command_bench_dumps,
+    &command_bench_autopsy,
     &command_bench_noise,
     &command_bench_replay,
     &command_bench_verdicts,
     &command_bench_matrix,
+    &command_bench_page,
+    &command_bench_agent,
+    &command_bench_kmsg,
+    &command_bench_recover,
     &command_version,
     &command_trainer,
     &command_node_agent,
+    &command_orders,
+    &command_alert,
     &command_completion,
     NULL,
 };
@@ -52,7 +83,7 @@ const struct command *const *lockstep_commands(void)
 }
 
 /* Its words stay as they were typed: ps shows what was asked for. */
-static int lab_run(char **argv)
+static int lockstep_lab_run(char **argv)
 {
     struct err err = { "" };
     struct path self, lab;
@@ -79,7 +110,7 @@ int main(int argc, char **argv)
             "Exit status: 0 yes or healthy, 1 no or unhealthy, 2 bad usage, 3 could not tell.\n",
         .commands = commands,
         .check = settings_check,
-        .run_elsewhere = lab_run,
+        .run_elsewhere = lockstep_lab_run,
     };
 
     return program_main(&program, argc, argv);

@@ -18,8 +18,8 @@
 #include "agent/node/child.h"
 #include "agent/send/send.h"
 #include "base/log.h"
+#include "base/net/token.h"
 #include "base/remove_tree.h"
-#include "base/token.h"
 #include "cmd/lockstep.h"
 #include "core/time.h"
 

@@ -13,9 +13,11 @@
 
 #include "act/launcher_log.h"
 #include "base/log.h"
+#include "base/net/control_url.h"
 #include "base/paths.h"
 #include "base/runfile.h"
 #include "cmd/lockstep.h"
+#include "cmd/ps_site.h"
 #include "control/log/rundir.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -26,11 +28,13 @@
 
 struct ps_settings {
     bool json;
+    struct site_options site;
 };
 
 static const struct opt ps_opts[] = {
     { "json", 0, OPT_FLAG, offsetof(struct ps_settings, json), NULL, "one JSON object", NULL,
       false },
+    SITE_ASK_OPTS(offsetof(struct ps_settings, site)),
     { .name = NULL },
 };
 
@@ -59,7 +63,7 @@ static int ps_read(const char *name, struct ps_row *ret, struct err *err)
     return 0;
 }
 
-static void ps_age(int64_t ns, char *ret, size_t room)
+void ps_age(int64_t ns, char *ret, size_t room)
 {
     long long s = MAX(ns, 0) / NS_PER_S;
 
@@ -87,7 +91,7 @@ static void ps_print(const struct ps_row *row, int64_t now_ns)
            age, status, show_clean(command, clean, sizeof(clean)));
 }
 
-static struct json_object *word_json(const char *word)
+static struct json_object *ps_word_json(const char *word)
 {
     size_t room = 4 * strlen(word) + 1; /* each byte may be escaped */
     CLEAN(free_clean) char *text = malloc(room);
@@ -98,6 +102,17 @@ static struct json_object *word_json(const char *word)
     return json_object_new_string(text);
 }
 
+/* Where its controller listens; NULL: nowhere.  Never the token. */
+static struct json_object *ps_control_json(const struct ps_row *row)
+{
+    struct control_url control;
+
+    if (strcmp(row->state, "running") != 0 ||
+        control_url_read(row->directory.text, &control, NULL) < 0)
+        return NULL;
+    return json_object_new_string(control.url);
+}
+
 static struct json_object *ps_json(const struct ps_row *row, int64_t now_ns)
 {
     struct json_object *object = json_object_new_object(), *command = json_object_new_array();
@@ -106,7 +121,7 @@ static struct json_object *ps_json(const struct ps_row *row, int64_t now_ns)
 
     time_format_utc(row->file.started_real_ns, started);
     for (char **word = row->file.command; *word; word++)
-        json_object_array_add(command, word_json(*word));
+        json_object_array_add(command, ps_word_json(*word));
     json_object_object_add(object, "id", json_object_new_string(row->file.id));
     json_object_object_add(object, "state", json_object_new_string(row->state));
     json_object_object_add(object, "ranks", json_object_new_int64(row->file.layout.ranks));
@@ -121,6 +136,7 @@ static struct json_object *ps_json(const struct ps_row *row, int64_t now_ns)
     json_object_object_add(object, "exit", ended ? json_object_new_int(row->file.exit) : NULL);
     json_object_object_add(object, "command", command);
     json_object_object_add(object, "dir", json_object_new_string(row->directory.text));
+    json_object_object_add(object, "control", ps_control_json(row));
     return object;
 }
 
@@ -160,14 +176,9 @@ static void site_frame(struct ps_site *site, const struct frame *frame)
     }
 }
 
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
-}
-
 static int site_read_log(struct ps_site *site, const char *log, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     int result = spool_reader_open(log, &reader, err);
     struct frame frame;
     struct stat st;
@@ -281,6 +292,12 @@ static int ps_site(const char *name, int64_t now_ns, struct json_object *runs)
     return 0;
 }
 
+void ps_print_head(void)
+{
+    printf("%-24s %-10s %6s %8s %8s %5s  %s\n", "RUN", "STATE", "RANKS", "RESTARTS", "AGE", "EXIT",
+           "COMMAND");
+}
+
 /* Rows as they come; the exit status. */
 static int ps_list(const struct run_entry *list, int64_t count, struct json_object *runs)
 {
@@ -288,8 +305,7 @@ static int ps_list(const struct run_entry *list, int64_t count, struct json_obje
     int status = 0;
 
     if (!runs && count)
-        printf("%-24s %-10s %6s %8s %8s %5s  %s\n", "RUN", "STATE", "RANKS", "RESTARTS", "AGE",
-               "EXIT", "COMMAND");
+        ps_print_head();
     for (int64_t i = 0; i < count; i++) {
         struct err err = { "" };
         struct ps_row row;
@@ -313,7 +329,7 @@ static int ps_list(const struct run_entry *list, int64_t count, struct json_obje
     return status;
 }
 
-static void ps_say_none(void)
+static void ps_print_none(void)
 {
     struct path state;
 
@@ -326,17 +342,15 @@ static int ps_run(int argc, char **argv)
 {
     struct ps_settings settings = { 0 };
     CLEAN(free_clean) struct run_entry *list = NULL;
-    int first = opt_parse(&command_ps, argc, argv, &settings), status;
+    int parsed = opt_parse_all(&command_ps, argc, argv, &settings), status;
     struct json_object *top = NULL, *runs = NULL;
     struct err err = { "" };
     int64_t count;
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
+    if (settings.site.control)
+        return ps_site_list(&settings.site, settings.json);
     count = paths_list(&list, &err);
     if (count < 0) {
         log_error("%s", err.text);
@@ -351,7 +365,7 @@ static int ps_run(int argc, char **argv)
     if (top)
         show_json(top, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
     else if (!count)
-        ps_say_none();
+        ps_print_none();
     json_object_put(top);
     return status;
 }

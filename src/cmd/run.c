@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "act/launch.h"
-#include "base/client.h"
+#include "act/table/policy_file.h"
 #include "base/log.h"
+#include "base/net/client.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -21,10 +23,12 @@
 struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
-    const char *directory, *name, *on_hang;
+    const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns;
-    bool quiet, watch, dry_run, insecure_http;
+    uint64_t steps;
+    bool act, warm, quiet, watch, page, dry_run, insecure_http;
     const char *control;
+    struct policy_table table; /* that `policy` names */
 };
 
 static const struct opt run_opts[] = {
@@ -40,7 +44,21 @@ static const struct opt run_opts[] = {
     { "grace", 0, OPT_DURATION, offsetof(struct run_settings, grace_ns), "TIME",
       "time between SIGTERM and SIGKILL, default 10s", NULL, false },
     { "backoff", 0, OPT_DURATION, offsetof(struct run_settings, backoff_ns), "TIME",
-      "wait before the first restart, doubled each time, default 1s", NULL, false },
+      "wait before the second restart, doubled each time, default 1s", NULL, false },
+    { "act", 0, OPT_FLAG, offsetof(struct run_settings, act), NULL,
+      "do what the policy decides; without it decisions are only written down", NULL, false },
+    { "warm", 0, OPT_FLAG, offsetof(struct run_settings, warm), NULL,
+      "keep a standby process for each rank of a Python program, which makes restarts faster", NULL,
+      false },
+    { "policy", 0, OPT_TEXT, offsetof(struct run_settings, policy), "FILE",
+      "table of actions, default the one that comes with lockstep", "LOCKSTEP_POLICY", false },
+    { "alert-webhook", 0, OPT_TEXT, offsetof(struct run_settings, alert_webhook), "URL",
+      "POST each alert of the policy there, as JSON", "LOCKSTEP_ALERT_WEBHOOK", false },
+    { "alert-exec", 0, OPT_TEXT, offsetof(struct run_settings, alert_exec), "PROGRAM",
+      "start PROGRAM for each alert of the policy, with JSON on its standard input",
+      "LOCKSTEP_ALERT_EXEC", false },
+    { "steps", 0, OPT_U64, offsetof(struct run_settings, steps), "N",
+      "steps that the job shall make: tells the policy how long an action pays", NULL, false },
     { "name", 0, OPT_TEXT, offsetof(struct run_settings, name), "RUN",
       "name of the run, default date, time and a number", NULL, false },
     { "dir", 0, OPT_TEXT, offsetof(struct run_settings, directory), "DIR",
@@ -48,6 +66,8 @@ static const struct opt run_opts[] = {
     { "quiet", 'q', OPT_FLAG, offsetof(struct run_settings, quiet), NULL,
       "write the output of ranks only to the files of the run, and print no verdicts", NULL,
       false },
+    { "page", 0, OPT_FLAG, offsetof(struct run_settings, page), NULL,
+      "print a one-time link to the page of this run; on by default on a terminal", NULL, false },
     { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
       "start agent and controller beside the ranks; on by default, --no-watch disables it", NULL,
       false },
@@ -76,7 +96,7 @@ static uint32_t run_ranks(const struct run_settings *settings)
 }
 
 /* What agents and sender would only find out when the ranks run already. */
-static int run_plan(const struct run_settings *settings, char **command, struct launch_plan *ret,
+static int run_plan(struct run_settings *settings, char **command, struct launch_plan *ret,
                     struct err *err)
 {
     if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
@@ -85,6 +105,8 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
         return err_wrap(err, -EINVAL,
                         getenv("LOCKSTEP_CONTROL") == settings->control ? "LOCKSTEP_CONTROL"
                                                                         : "--control");
+    if (policy_file_read(settings->policy, &settings->table, err) < 0)
+        return -EINVAL;
     *ret = (struct launch_plan){ .name = settings->name,
                                  .directory = settings->directory,
                                  .ranks = run_ranks(settings),
@@ -93,7 +115,14 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
                                  .restart_hangs = strcmp(settings->on_hang, "restart") == 0,
                                  .grace_ns = settings->grace_ns,
                                  .backoff_ns = settings->backoff_ns,
+                                 .table = &settings->table,
+                                 .alert = (settings->alert_webhook || settings->alert_exec) &&
+                                          !settings->control,
+                                 .act = settings->act,
+                                 .warm = settings->warm,
+                                 .steps = settings->steps,
                                  .quiet = settings->quiet,
+                                 .page = settings->page,
                                  .watch = settings->watch,
                                  .remote = settings->control != NULL,
                                  .command = command,
@@ -112,6 +141,7 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
                                        .grace_ns = 10 * NS_PER_S,
                                        .backoff_ns = NS_PER_S,
                                        .watch = true,
+                                       .page = isatty(STDERR_FILENO) == 1,
                                        .on_hang = "alert" };
     r = opt_read_files(&command_run, opt_config(&command_run, argc, argv), settings, err);
     if (r == 0)
@@ -179,10 +209,19 @@ static int run_run(int argc, char **argv)
     }
     if (r < 0 && run_read_rest(argc, argv, &settings, &plan, &err, &again) < 0)
         return run_failed(-EINVAL, &again);
+    r = settings.dry_run ? 0 : launch_check_program(&plan, &err);
+    if (r < 0) { /* as a shell does; nothing was started, so there is no run */
+        log_error("%s", err.text);
+        return r == -ENOENT ? 127 : 126;
+    }
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
     if (settings.insecure_http)
         setenv("LOCKSTEP_INSECURE_HTTP", "1", 1);
+    if (settings.alert_webhook) /* not on a command line, where others read it */
+        setenv("LOCKSTEP_ALERT_WEBHOOK", settings.alert_webhook, 1);
+    if (settings.alert_exec)
+        setenv("LOCKSTEP_ALERT_EXEC", settings.alert_exec, 1);
     r = settings.dry_run ? launch_show(&plan, stdout, &err) : launch_run(&plan, &status, &err);
     return r < 0 ? run_failed(r, &err) : status;
 }

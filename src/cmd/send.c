@@ -29,14 +29,8 @@ static const struct opt send_opts[] = {
       "directory of a running run: send until a signal comes", NULL, false },
     { "control", 0, OPT_TEXT, offsetof(struct send_options, control), "URL",
       "the site's controller", "LOCKSTEP_CONTROL", false },
-    { "control-ca", 0, OPT_TEXT, offsetof(struct send_options, ca), "FILE",
-      "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
-    { "control-pin", 0, OPT_TEXT, offsetof(struct send_options, pin), "PIN",
-      "trust the controller that has this key: sha256//..., as it prints it",
-      "LOCKSTEP_CONTROL_PIN", false },
-    { "insecure-http", 0, OPT_FLAG, offsetof(struct send_options, insecure_http), NULL,
-      "send tokens without encryption to a controller on another machine", "LOCKSTEP_INSECURE_HTTP",
-      false },
+    CLIENT_TRUST_OPTS(offsetof(struct send_options, ca), offsetof(struct send_options, pin),
+                      offsetof(struct send_options, insecure_http)),
     { "token-file", 0, OPT_TEXT, offsetof(struct send_options, token_file), "FILE",
       "token that may register runs, default tokens/launch.token in the state directory",
       "LOCKSTEP_TOKEN_FILE", false },
@@ -45,7 +39,7 @@ static const struct opt send_opts[] = {
     { .name = NULL },
 };
 
-static int run_name(const char *directory, char ret[static 64], struct err *err)
+static int send_run_name(const char *directory, char ret[static 64], struct err *err)
 {
     struct runfile file;
     int result = runfile_read(directory, &file, err);
@@ -57,16 +51,8 @@ static int run_name(const char *directory, char ret[static 64], struct err *err)
     return paths_check_run(ret, err);
 }
 
-static int default_token(struct path *ret, struct err *err)
-{
-    struct path state;
-    int result = paths_state(&state, err);
-
-    return result < 0 ? result : path_join(ret, state.text, "tokens/launch.token", err);
-}
-
 /* One word of a command that can be pasted into a shell. */
-static void put_word(const char *word, FILE *out)
+static void send_put_word(const char *word, FILE *out)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%[]";
@@ -83,16 +69,16 @@ static void put_word(const char *word, FILE *out)
 
 static void put_option(const char *name, const char *value, FILE *out)
 {
-    char whole[PATH_MAX];
+    char resolved[PATH_MAX];
 
     if (!value)
         return;
     fprintf(out, " %s", name);
-    put_word(realpath(value, whole) ? whole : value, out); /* from any directory */
+    send_put_word(realpath(value, resolved) ? resolved : value, out); /* from any directory */
 }
 
 /* The command that sends the rest later. */
-static void say_how_to_go_on(const struct send_settings *settings)
+static void send_print_next(const struct send_settings *settings)
 {
     CLEAN(free_clean) char *text = NULL;
     size_t size = 0;
@@ -107,7 +93,7 @@ static void say_how_to_go_on(const struct send_settings *settings)
     put_option("--token-file", settings->launch_file, out);
     if (settings->control.insecure_http)
         fputs(" --insecure-http", out);
-    put_word(settings->run_dir, out);
+    send_put_word(settings->run_dir, out);
     if (fclose(out) == 0)
         log_error("the facts stay in %s/spool; to send them: %s", settings->run_dir, text);
 }
@@ -135,7 +121,7 @@ static int send_main(int argc, char **argv)
     if (result == 0 && options.token_file)
         snprintf(token.text, sizeof(token.text), "%s", options.token_file);
     else if (result == 0)
-        result = default_token(&token, &err);
+        result = paths_launch_token(&token, &err);
     settings = (struct send_settings){ .run_dir = directory.text,
                                        .run = run,
                                        .launch_file = token.text,
@@ -147,7 +133,7 @@ static int send_main(int argc, char **argv)
                                        .child = options.run_dir != NULL,
                                        .patience_ns = options.patience_ns };
     if (result == 0)
-        result = run_name(directory.text, run, &err);
+        result = send_run_name(directory.text, run, &err);
     if (result == 0)
         result = runinfo_check_owner(directory.text, &err);
     if (result == 0)
@@ -160,7 +146,7 @@ static int send_main(int argc, char **argv)
                   "LOCKSTEP_CONTROL_CA, or its key, as it prints it, with --control-pin or "
                   "LOCKSTEP_CONTROL_PIN");
     if (result == -ETIMEDOUT)
-        say_how_to_go_on(&settings);
+        send_print_next(&settings);
     return result == -EINVAL || result == -ENOENT ? 2 : 3;
 }
 

@@ -57,7 +57,7 @@ struct stacks_look {
     const struct rank_proc *who; /* NULL: no process was found */
     uint32_t rank;
     struct proc *proc;
-    struct stack *stack;
+    struct proc_look *stack;
     bool over;
     struct fact_stack fact; /* once over */
 };
@@ -70,7 +70,7 @@ struct looks {
 static void looks_fini(struct looks *looks)
 {
     for (size_t i = 0; i < looks->count; i++) {
-        stack_end(looks->list[i].stack);
+        proc_look_end(looks->list[i].stack);
         proc_close(looks->list[i].proc);
     }
     free(looks->list);
@@ -147,7 +147,7 @@ static void look_fail(struct stacks_look *look, const char *why)
     snprintf(look->fact.why_not, sizeof(look->fact.why_not), "%s", why);
 }
 
-static const char *open_failed(int result)
+static const char *stacks_open_failed(int result)
 {
     if (result == -ESRCH)
         return "its process is gone";
@@ -173,7 +173,7 @@ static void look_begin(struct stacks_look *look, bool native)
     result = proc_open(look->who->pid, look->who->pid_ns_inode, look->who->pid_start,
                        look->who->owner, &look->proc);
     if (result < 0) {
-        look_fail(look, open_failed(result));
+        look_fail(look, stacks_open_failed(result));
         return;
     }
     ask.attempt = look->who->attempt;
@@ -200,7 +200,7 @@ static bool look_poll(struct stacks_look *look, bool native)
 
     if (result == 0)
         return false;
-    stack_end(TAKE(look->stack));
+    proc_look_end(TAKE(look->stack));
     if (result == -ETIMEDOUT)
         look_fail(look, "it could not be read within 3 seconds");
     else if (result < 0)
@@ -264,7 +264,7 @@ static int looks_make(struct looks *looks, const struct rank_procs *procs,
     return result;
 }
 
-static int ranks_find(const struct stacks_run *run, struct rank_procs *ret, struct err *err)
+static int stacks_ranks_find(const struct stacks_run *run, struct rank_procs *ret, struct err *err)
 {
     struct err ring_err = { "" };
     int result = -ENOENT;
@@ -302,7 +302,7 @@ static bool look_leads(const struct looks *looks, size_t at)
 }
 
 /* "0-3,5": the ranks from `first` on that have its stacks. */
-static void print_ranks(const struct looks *looks, size_t first)
+static void stacks_print_ranks(const struct looks *looks, size_t first)
 {
     const struct fact_stack *lead = &looks->list[first].fact;
     bool open = false;
@@ -323,7 +323,7 @@ static void print_ranks(const struct looks *looks, size_t first)
 }
 
 /* "rank 7 (pid 4211, state R)", "ranks 0-3,5 (states R, S)". */
-static void print_heading(const struct looks *looks, size_t first)
+static void stacks_print_heading(const struct looks *looks, size_t first)
 {
     const struct stacks_look *lead = &looks->list[first];
     char states[48] = "";
@@ -340,7 +340,7 @@ static void print_heading(const struct looks *looks, size_t first)
                                      fact->state);
     }
     fputs(members == 1 ? "rank " : "ranks ", stdout);
-    print_ranks(looks, first);
+    stacks_print_ranks(looks, first);
     if (members == 1 && lead->proc)
         printf(" (pid %d, state %s)", (int)proc_ref(lead->proc)->pid, states);
     else if (lead->proc)
@@ -348,7 +348,7 @@ static void print_heading(const struct looks *looks, size_t first)
     puts(":");
 }
 
-static void print_frames(const char *name, const char *text)
+static void stacks_print_frames(const char *name, const char *text)
 {
     char line[512], clean[512];
 
@@ -364,7 +364,7 @@ static void print_frames(const char *name, const char *text)
     }
 }
 
-static void print_groups(const struct looks *looks)
+static void stacks_print_groups(const struct looks *looks)
 {
     char clean[FACT_WORDS];
 
@@ -373,10 +373,10 @@ static void print_groups(const struct looks *looks)
 
         if (!look_leads(looks, i))
             continue;
-        print_heading(looks, i);
-        print_frames("Python", fact->python);
-        print_frames("native", fact->native);
-        print_frames("kernel", fact->kernel);
+        stacks_print_heading(looks, i);
+        stacks_print_frames("Python", fact->python);
+        stacks_print_frames("native", fact->native);
+        stacks_print_frames("kernel", fact->kernel);
         if (fact->why_not[0])
             printf("  not read: %s\n", show_clean(fact->why_not, clean, sizeof(clean)));
         else if (!look_succeeded(&looks->list[i]))
@@ -384,7 +384,7 @@ static void print_groups(const struct looks *looks)
     }
 }
 
-static struct json_object *frames_json(const char *text)
+static struct json_object *stacks_frames_json(const char *text)
 {
     struct json_object *list = json_object_new_array();
 
@@ -407,15 +407,15 @@ static struct json_object *look_json(const struct stacks_look *look)
     json_object_object_add(object, "pid",
                            look->proc ? json_object_new_int(proc_ref(look->proc)->pid) : NULL);
     json_object_object_add(object, "state", json_object_new_string(state));
-    json_object_object_add(object, "python", frames_json(look->fact.python));
-    json_object_object_add(object, "native", frames_json(look->fact.native));
-    json_object_object_add(object, "kernel", frames_json(look->fact.kernel));
+    json_object_object_add(object, "python", stacks_frames_json(look->fact.python));
+    json_object_object_add(object, "native", stacks_frames_json(look->fact.native));
+    json_object_object_add(object, "kernel", stacks_frames_json(look->fact.kernel));
     json_object_object_add(object, "channel", show_string_or_null(look->fact.channel));
     json_object_object_add(object, "not_read", show_string_or_null(look->fact.why_not));
     return object;
 }
 
-static void print_json(const struct stacks_run *run, const struct looks *looks)
+static void stacks_print_json(const struct stacks_run *run, const struct looks *looks)
 {
     struct json_object *top = json_object_new_object(), *ranks = json_object_new_array();
 
@@ -438,11 +438,11 @@ static int looks_report(const struct stacks_run *run, const struct looks *looks,
         partly += looks->list[i].proc && looks->list[i].fact.why_not[0];
     }
     if (json) {
-        print_json(run, looks);
+        stacks_print_json(run, looks);
     } else {
         printf("run %s: %zu rank%s on this node\n", run->id, looks->count,
                looks->count == 1 ? "" : "s");
-        print_groups(looks);
+        stacks_print_groups(looks);
     }
     if (partly)
         log_info(
@@ -457,7 +457,7 @@ static int stacks_show(const struct stacks_run *run, const struct stacks_setting
 {
     CLEAN(rank_procs_fini) struct rank_procs procs = { 0 };
     CLEAN(looks_fini) struct looks looks = { 0 };
-    int result = ranks_find(run, &procs, err);
+    int result = stacks_ranks_find(run, &procs, err);
 
     if (result < 0)
         return result;

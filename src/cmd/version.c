@@ -38,14 +38,10 @@ static void version_print_json(void)
 static int version_run(int argc, char **argv)
 {
     struct version_settings settings = { 0 };
-    int first = opt_parse(&command_version, argc, argv, &settings);
+    int parsed = opt_parse_all(&command_version, argc, argv, &settings);
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    if (first < argc) {
-        log_error("unexpected operand '%s'", argv[first]);
-        return 2;
-    }
+    if (parsed < 0)
+        return OPT_EXIT(parsed);
     if (settings.json)
         version_print_json();
     else

@@ -47,7 +47,7 @@ static const struct {
 };
 
 /* Kinds are a fixed list; those that the trace does not have are not spoken of. */
-static bool label_used(const struct whatif_plan *plan, enum whatif_by by, uint32_t label)
+static bool whatif_label_used(const struct whatif_plan *plan, enum whatif_by by, uint32_t label)
 {
     if (by != WHATIF_KIND)
         return true;
@@ -58,8 +58,8 @@ static bool label_used(const struct whatif_plan *plan, enum whatif_by by, uint32
     return false;
 }
 
-static const char *label_name(const struct whatif_plan *plan, enum whatif_by by, uint32_t label,
-                              char *out, size_t room)
+static const char *whatif_label_name(const struct whatif_plan *plan, enum whatif_by by,
+                                     uint32_t label, char *out, size_t room)
 {
     if (by == WHATIF_KIND)
         snprintf(out, room, "%s", plan->kind[label]);
@@ -73,7 +73,7 @@ static void whatif_command_add_number(struct json_object *object, const char *ke
     json_object_object_add(object, key, isfinite(value) ? json_object_new_double(value) : NULL);
 }
 
-static struct json_object *times_json(const struct whatif_times *times)
+static struct json_object *whatif_times_json(const struct whatif_times *times)
 {
     struct json_object *object = json_object_new_object();
 
@@ -83,21 +83,21 @@ static struct json_object *times_json(const struct whatif_times *times)
     return object;
 }
 
-static struct json_object *part_json(const struct whatif_plan *plan, enum whatif_by by,
-                                     const double *S, size_t stride)
+static struct json_object *whatif_part_json(const struct whatif_plan *plan, enum whatif_by by,
+                                            const double *S, size_t stride)
 {
     struct json_object *object = json_object_new_object();
     char name[32];
 
     for (uint32_t i = 0; i < plan->labels[by]; i++) {
-        if (label_used(plan, by, i))
-            whatif_command_add_number(object, label_name(plan, by, i, name, sizeof(name)),
+        if (whatif_label_used(plan, by, i))
+            whatif_command_add_number(object, whatif_label_name(plan, by, i, name, sizeof(name)),
                                       S[i * stride]);
     }
     return object;
 }
 
-static struct json_object *share_json(const struct whatif_share *share)
+static struct json_object *whatif_share_json(const struct whatif_share *share)
 {
     struct json_object *object = json_object_new_object();
 
@@ -108,13 +108,14 @@ static struct json_object *share_json(const struct whatif_share *share)
     return object;
 }
 
-static struct json_object *steps_json(const struct whatif_plan *plan, const struct whatif *whatif)
+static struct json_object *whatif_steps_json(const struct whatif_plan *plan,
+                                             const struct whatif *whatif)
 {
     struct json_object *list = json_object_new_array();
 
     for (size_t i = 0; i < whatif->steps; i++) {
         const struct whatif_times *times = &whatif->step[i];
-        struct json_object *step = times_json(times);
+        struct json_object *step = whatif_times_json(times);
 
         json_object_object_add(step, "step", json_object_new_int64(times->step));
         whatif_command_add_number(step, "S", times->ideal > 0 ? times->no_delay / times->ideal : 1);
@@ -125,14 +126,15 @@ static struct json_object *steps_json(const struct whatif_plan *plan, const stru
 
             if (S)
                 json_object_object_add(step, parts[k].key,
-                                       part_json(plan, parts[k].by, S + i, whatif->steps));
+                                       whatif_part_json(plan, parts[k].by, S + i, whatif->steps));
         }
         json_object_array_add(list, step);
     }
     return list;
 }
 
-static void print_json(const struct whatif_plan *plan, const struct whatif *whatif, bool steps)
+static void whatif_print_json(const struct whatif_plan *plan, const struct whatif *whatif,
+                              bool steps)
 {
     struct json_object *root = json_object_new_object(), *worst;
     struct json_object *ranks = json_object_new_array();
@@ -142,16 +144,16 @@ static void print_json(const struct whatif_plan *plan, const struct whatif *what
     whatif_command_add_number(root, "launch", whatif->launch);
     for (size_t k = 0; k < COUNT(parts); k++)
         json_object_object_add(root, parts[k].key,
-                               part_json(plan, parts[k].by, whatif->S_of[parts[k].by], 1));
+                               whatif_part_json(plan, parts[k].by, whatif->S_of[parts[k].by], 1));
     whatif_command_add_number(root, "M_W", whatif->worst_workers.share);
     whatif_command_add_number(root, "M_S", whatif->last_stage.share);
-    worst = share_json(&whatif->worst_workers);
+    worst = whatif_share_json(&whatif->worst_workers);
     for (size_t i = 0; i < whatif->worst_count; i++)
         json_object_array_add(ranks, json_object_new_int64(plan->worker[whatif->worst[i]].rank));
     json_object_object_add(worst, "ranks", ranks);
     json_object_object_add(root, "worst_workers", worst);
-    json_object_object_add(root, "last_stage", share_json(&whatif->last_stage));
-    json_object_object_add(root, "seconds_per_step", times_json(&whatif->mean));
+    json_object_object_add(root, "last_stage", whatif_share_json(&whatif->last_stage));
+    json_object_object_add(root, "seconds_per_step", whatif_times_json(&whatif->mean));
     json_object_object_add(root, "dp", json_object_new_uint64(plan->labels[WHATIF_DP]));
     json_object_object_add(root, "stages", json_object_new_uint64(plan->labels[WHATIF_STAGE]));
     json_object_object_add(root, "ranks", json_object_new_uint64(plan->labels[WHATIF_WORKER]));
@@ -159,13 +161,14 @@ static void print_json(const struct whatif_plan *plan, const struct whatif *what
     json_object_object_add(root, "ops", json_object_new_uint64(plan->count));
     json_object_object_add(root, "unpaired", json_object_new_uint64(plan->unpaired));
     if (steps)
-        json_object_object_add(root, "by_step", steps_json(plan, whatif));
+        json_object_object_add(root, "by_step", whatif_steps_json(plan, whatif));
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY));
     json_object_put(root);
 }
 
 /* The worst few, the worst first; by selection, there are few. */
-static void print_part(const struct whatif_plan *plan, const struct whatif *whatif, size_t part)
+static void whatif_print_part(const struct whatif_plan *plan, const struct whatif *whatif,
+                              size_t part)
 {
     enum whatif_by by = parts[part].by;
     const double *S = whatif->S_of[by];
@@ -180,7 +183,7 @@ static void print_part(const struct whatif_plan *plan, const struct whatif *what
         for (uint32_t i = 0; i < plan->labels[by]; i++) {
             bool left = S[i] < below || (S[i] == below && i > after);
 
-            if (left && (best == UINT32_MAX || S[i] > S[best]) && label_used(plan, by, i))
+            if (left && (best == UINT32_MAX || S[i] > S[best]) && whatif_label_used(plan, by, i))
                 best = i;
         }
         if (best == UINT32_MAX)
@@ -191,13 +194,14 @@ static void print_part(const struct whatif_plan *plan, const struct whatif *what
         }
         below = S[best];
         after = best;
-        label_name(plan, by, best, name, sizeof(name));
+        whatif_label_name(plan, by, best, name, sizeof(name));
         printf("  %s%s%-*s %.4f\n", parts[part].text, *parts[part].text ? " " : "",
                *parts[part].text ? 6 : 28, name, S[best]);
     }
 }
 
-static void print_text(const struct whatif_plan *plan, const struct whatif *whatif, bool steps)
+static void whatif_print_text(const struct whatif_plan *plan, const struct whatif *whatif,
+                              bool steps)
 {
     printf("%zu steps of %zu ranks (dp %zu, %zu stages), %zu ops\n", whatif->steps,
            plan->labels[WHATIF_WORKER], plan->labels[WHATIF_DP], plan->labels[WHATIF_STAGE],
@@ -215,14 +219,15 @@ static void print_text(const struct whatif_plan *plan, const struct whatif *what
            whatif->worst_count > 1 ? "are" : "is");
     printf("M_S %.3f: ... when the last stage is ideal\n", whatif->last_stage.share);
     for (size_t k = 0; k < COUNT(parts); k++)
-        print_part(plan, whatif, k);
+        whatif_print_part(plan, whatif, k);
     for (size_t i = 0; steps && i < whatif->steps; i++)
         printf("%sstep %" PRId64 " %.4f s traced, %.4f without delays, %.4f ideal\n", i ? "" : "\n",
                whatif->step[i].step, whatif->step[i].traced, whatif->step[i].no_delay,
                whatif->step[i].ideal);
 }
 
-static int load_csv(const struct file_content *file, struct whatif_plan *ret, struct err *err)
+static int whatif_load_csv(const struct file_content *file, struct whatif_plan *ret,
+                           struct err *err)
 {
     CLEAN(optrace_fini) struct optrace trace = { 0 };
     int result = optrace_csv_read(file->data, file->size, &trace, err);
@@ -230,8 +235,8 @@ static int load_csv(const struct file_content *file, struct whatif_plan *ret, st
     return result < 0 ? result : whatif_plan_pipeline(&trace, ret, err);
 }
 
-static int load_profile(struct file_content *file, const char *path, struct lanes *lanes,
-                        struct err *err)
+static int whatif_load_profile(struct file_content *file, const char *path, struct lanes *lanes,
+                               struct err *err)
 {
     CLEAN(value_fini) struct value_tree tree = { .root = VALUE_NIL, .budget = file->budget };
     uint32_t rank = artifact_rank(path);
@@ -245,7 +250,7 @@ static int load_profile(struct file_content *file, const char *path, struct lane
 }
 
 /* All traces of a directory, one a rank. */
-static int load_directory(const char *path, struct lanes *lanes, struct err *err)
+static int whatif_load_directory(const char *path, struct lanes *lanes, struct err *err)
 {
     CLEAN(artifacts_fini) struct artifacts artifacts = { 0 };
     struct budget budget = { .limit = TRACE_LIMIT };
@@ -267,23 +272,23 @@ static int whatif_load(const char *path, struct whatif_plan *ret, struct err *er
     int result;
 
     if (stat(path, &stat_buf) == 0 && S_ISDIR(stat_buf.st_mode)) {
-        result = load_directory(path, &lanes, err);
+        result = whatif_load_directory(path, &lanes, err);
         return result < 0 ? result : whatif_plan_lanes(&lanes, ret, err);
     }
     result = read_file(path, &budget, &file, err);
     if (result < 0)
         return result;
     if (file.size && strchr("{[", file.data[strspn(file.data, " \t\r\n")])) {
-        result = load_profile(&file, path, &lanes, err);
+        result = whatif_load_profile(&file, path, &lanes, err);
         if (result == 0)
             result = whatif_plan_lanes(&lanes, ret, err);
     } else {
-        result = load_csv(&file, ret, err);
+        result = whatif_load_csv(&file, ret, err);
     }
     return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }
 
-static int whatif_tell(const char *path, const struct whatif_settings *settings)
+static int whatif_print(const char *path, const struct whatif_settings *settings)
 {
     CLEAN(whatif_plan_fini) struct whatif_plan plan = { 0 };
     CLEAN(whatif_fini) struct whatif whatif = { 0 };
@@ -299,9 +304,9 @@ static int whatif_tell(const char *path, const struct whatif_settings *settings)
     if (plan.unpaired)
         log_info("%" PRIu64 " sends or receives have no other side in the trace", plan.unpaired);
     if (settings->json)
-        print_json(&plan, &whatif, settings->steps);
+        whatif_print_json(&plan, &whatif, settings->steps);
     else
-        print_text(&plan, &whatif, settings->steps);
+        whatif_print_text(&plan, &whatif, settings->steps);
     return 0;
 }
 
@@ -311,7 +316,7 @@ static int whatif_main(int argc, char **argv)
     const char *path = NULL;
 
     for (int first = opt_parse(&command_whatif, argc, argv, &settings); first != argc;
-         first = opt_parse(&command_whatif, argc, argv, &settings)) {
+         first = opt_parse_more(&command_whatif, argc, argv, &settings)) {
         if (first < 0)
             return OPT_EXIT(first);
         if (path) {
@@ -326,7 +331,7 @@ static int whatif_main(int argc, char **argv)
         log_error("which trace? usage: lockstep whatif TRACE");
         return 2;
     }
-    return whatif_tell(path, &settings);
+    return whatif_print(path, &settings);
 }
 
 const struct command command_whatif = {

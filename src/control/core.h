@@ -14,13 +14,15 @@
 #include "core/buf.h"
 #include "core/err.h"
 #include "judge/thresholds.h"
+#include "policy/policy.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
 #include "wire/frame.h"
 
 struct core;
 
-/* What the core has to say: a FRAME_VERDICT (opened, changed or closed; the last one of an id
- * counts) or a FRAME_LEDGER (the last one counts).
+/* What the core has to say: a FRAME_VERDICT (opened, changed or closed) or FRAME_DECISION, of which the last one of an id
+ * counts, or a FRAME_LEDGER (the last one counts).
  */
 typedef void core_emit(void *arg, uint16_t type, const struct buf *payload);
 
@@ -30,7 +32,7 @@ void core_destroy(struct core *core);
 size_t core_bytes(const struct core *core);
 
 /* Takes one fact.  -EPROTO: the payload is malformed (counted, err says what); the core is as
- * before.  Frames of types it does not know, and its own kinds (tick, verdict, ledger), are ignored.
+ * before.  Frames of types it does not know, and its own kinds (tick, verdict, decision, ledger), are ignored.
  */
 int core_feed(struct core *core, const struct frame *frame, struct err *err);
 
@@ -40,6 +42,11 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err);
 void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit,
                void *arg);
 
+/* While the log that is read is an old part, which lacks ticks: the core decides nothing, and learns what was decided. */
+void core_follow(struct core *core, bool follow);
+void core_follow_log(struct core *core, const struct decision *decision);
+const struct policy *core_policy(const struct core *core); /* to ask it */
+
 /* Called with each whole step after the judges have looked at it: for who wants more than verdicts. */
 struct judge_state;
 struct job_step;
@@ -47,7 +54,8 @@ typedef void core_watch(void *arg, const struct judge_state *judge,
                         const struct job_step *job_step);
 void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 
-void core_tell(struct core *core); /* the next tick writes all open verdicts, changed or not */
+void core_report_open(
+    struct core *core); /* the next tick writes all open verdicts, changed or not */
 void core_ledger(const struct core *core, struct ledger *ret); /* as it stands */
 const struct thresholds *core_thresholds(const struct core *core);
 
@@ -57,8 +65,20 @@ const struct thresholds *core_thresholds(const struct core *core);
 bool core_node_clock(const struct core *core, const char *node, int64_t *offset_ns,
                      int64_t *error_ns);
 
+enum core_touch {
+    CORE_TOUCH_NONE,
+    CORE_TOUCH_NODE, /* ranks run, or ran, on its node */
+    CORE_TOUCH_PID,  /* it names the process of a rank */
+};
+struct finding;
+/* Which ranks a finding touches: their numbers are set in it. */
+enum core_touch core_touch(const struct core *core, struct finding *finding);
+
+struct run_facts;
+const struct run_facts *core_facts(const struct core *core); /* control/run_facts.h */
+
 struct core_counts { /* for the log and `why --json` */
-    uint64_t frames, malformed, steps_whole, steps_partial, gap_records, gap_steps, unfit_steps;
+    uint64_t frames, malformed, steps_complete, steps_partial, gap_records, gap_steps, unfit_steps;
 };
 void core_counts(const struct core *core, struct core_counts *ret);
 

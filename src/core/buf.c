@@ -86,25 +86,25 @@ void buf_drop_front(struct buf *buf, size_t size)
     buf->size -= size;
 }
 
-double reader_get_f64(struct reader *cut)
+double reader_get_f64(struct reader *in)
 {
-    uint64_t bits = reader_get_u64(cut);
+    uint64_t bits = reader_get_u64(in);
     double value;
 
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
-void reader_get_str(struct reader *cut, char *out, size_t room)
+void reader_get_str(struct reader *in, char *out, size_t room)
 {
-    size_t size = reader_get_u16(cut);
-    const void *text = reader_get(cut, size);
+    size_t size = reader_get_u16(in);
+    const void *text = reader_get(in, size);
 
     out[0] = '\0';
     if (!text)
         return;
     if (size >= room) {
-        cut->bad = true;
+        in->bad = true;
         return;
     }
     memcpy(out, text, size);

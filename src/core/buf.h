@@ -40,52 +40,52 @@ static inline struct reader reader_of(const void *data, size_t size)
     return (struct reader){ .at = data, .end = (const unsigned char *)data + size };
 }
 
-static inline size_t reader_left(const struct reader *cut)
+static inline size_t reader_left(const struct reader *in)
 {
-    return (size_t)(cut->end - cut->at);
+    return (size_t)(in->end - in->at);
 }
 
 /* NULL and bad when there is less.  The gets are inline: a controller reads tens of millions of numbers a
  * second by them, and called one by one they were a tenth of its CPU.
  */
-static inline const void *reader_get(struct reader *cut, size_t size)
+static inline const void *reader_get(struct reader *in, size_t size)
 {
-    const void *at = cut->at;
+    const void *at = in->at;
 
-    if (cut->bad || size > reader_left(cut)) {
-        cut->bad = true;
+    if (in->bad || size > reader_left(in)) {
+        in->bad = true;
         return NULL;
     }
-    cut->at += size;
+    in->at += size;
     return at;
 }
 
-static inline uint8_t reader_get_u8(struct reader *cut)
+static inline uint8_t reader_get_u8(struct reader *in)
 {
-    const unsigned char *byte = reader_get(cut, 1);
+    const unsigned char *byte = reader_get(in, 1);
 
     return byte ? byte[0] : 0;
 }
 
-static inline uint16_t reader_get_u16(struct reader *cut)
+static inline uint16_t reader_get_u16(struct reader *in)
 {
-    const unsigned char *byte = reader_get(cut, 2);
+    const unsigned char *byte = reader_get(in, 2);
 
     return byte ? (uint16_t)(byte[0] | byte[1] << 8) : 0;
 }
 
-static inline uint32_t reader_get_u32(struct reader *cut)
+static inline uint32_t reader_get_u32(struct reader *in)
 {
-    const unsigned char *byte = reader_get(cut, 4);
+    const unsigned char *byte = reader_get(in, 4);
 
     return byte ? byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 |
                       (uint32_t)byte[3] << 24
                 : 0;
 }
 
-static inline uint64_t reader_get_u64(struct reader *cut)
+static inline uint64_t reader_get_u64(struct reader *in)
 {
-    const unsigned char *byte = reader_get(cut, 8);
+    const unsigned char *byte = reader_get(in, 8);
     uint64_t value = 0;
 
     for (int i = 0; byte && i < 8; i++)
@@ -93,8 +93,8 @@ static inline uint64_t reader_get_u64(struct reader *cut)
     return value;
 }
 
-double reader_get_f64(struct reader *cut);
+double reader_get_f64(struct reader *in);
 /* Copies at most room-1 bytes and ends with NUL; a longer text makes the cut bad. */
-void reader_get_str(struct reader *cut, char *out, size_t room);
+void reader_get_str(struct reader *in, char *out, size_t room);
 
 #endif

@@ -9,7 +9,7 @@
 #include "core/clean.h"
 
 /* The leading one and the SKETCH_BITS bits after it, and how far they were moved. */
-static size_t bucket_of(uint64_t value)
+static size_t sketch_bucket_of(uint64_t value)
 {
     int high = 63 - __builtin_clzll(value | 1);
     int shift = MAX(high - SKETCH_BITS, 0);
@@ -17,7 +17,7 @@ static size_t bucket_of(uint64_t value)
     return ((size_t)shift << SKETCH_BITS) + (size_t)(value >> shift);
 }
 
-static uint64_t bucket_middle(size_t bucket)
+static uint64_t sketch_bucket_middle(size_t bucket)
 {
     size_t shift = bucket >> SKETCH_BITS;
     uint64_t lead = bucket;
@@ -35,7 +35,7 @@ void sketch_add(struct sketch *sketch, uint64_t value)
         sketch->min = value;
     if (sketch->total == 0 || value > sketch->max)
         sketch->max = value;
-    sketch->count[bucket_of(value)]++;
+    sketch->count[sketch_bucket_of(value)]++;
     sketch->total++;
 }
 
@@ -71,7 +71,7 @@ uint64_t sketch_quantile(const struct sketch *sketch, double q)
     for (size_t i = 0; i < SKETCH_BUCKETS; i++) {
         seen += sketch->count[i];
         if (sketch->count[i] && (double)seen >= wanted) {
-            uint64_t value = bucket_middle(i);
+            uint64_t value = sketch_bucket_middle(i);
 
             return MIN(MAX(value, sketch->min), sketch->max);
         }

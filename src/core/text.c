@@ -21,7 +21,7 @@ static const struct {
 };
 
 /* A whole sequence of UTF-8, and which code point it is; 0: none. */
-static size_t utf8_get(const unsigned char *byte, size_t left, uint32_t *ret)
+static size_t text_utf8_get(const unsigned char *byte, size_t left, uint32_t *ret)
 {
     static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
     size_t size = byte[0] < 0x80           ? 1
@@ -44,7 +44,7 @@ static size_t utf8_get(const unsigned char *byte, size_t left, uint32_t *ret)
     return size;
 }
 
-static bool is_hidden(uint32_t code)
+static bool text_is_hidden(uint32_t code)
 {
     for (size_t i = 0; i < COUNT(hidden); i++) {
         if (code >= hidden[i].first && code <= hidden[i].last)
@@ -56,9 +56,9 @@ static bool is_hidden(uint32_t code)
 size_t text_char(const char *at, size_t left)
 {
     uint32_t code;
-    size_t size = left ? utf8_get((const unsigned char *)at, left, &code) : 0;
+    size_t size = left ? text_utf8_get((const unsigned char *)at, left, &code) : 0;
 
-    return size && !is_hidden(code) ? size : 0;
+    return size && !text_is_hidden(code) ? size : 0;
 }
 
 size_t text_clean(char *text, size_t size, bool lines)
@@ -67,18 +67,43 @@ size_t text_clean(char *text, size_t size, bool lines)
 
     for (size_t at = 0; at < size;) {
         uint32_t code;
-        size_t shown = text_char(text + at, size - at), whole = shown;
+        size_t shown = text_char(text + at, size - at), length = shown;
 
         if (lines && (text[at] == '\n' || text[at] == '\t'))
-            shown = whole = 1;
-        if (!whole)
-            whole = utf8_get((const unsigned char *)text + at, size - at, &code);
+            shown = length = 1;
+        if (!length)
+            length = text_utf8_get((const unsigned char *)text + at, size - at, &code);
         if (shown)
             memmove(text + used, text + at, shown);
         else
             text[used] = '?';
         used += shown ? shown : 1;
-        at += whole ? whole : 1;
+        at += length ? length : 1;
     }
     return used;
+}
+
+size_t text_word_end(const char *line, size_t most)
+{
+    size_t at = most;
+
+    while (at > most / 2 && line[at] != ' ')
+        at--;
+    if (line[at] != ' ')
+        for (at = most; at && ((unsigned char)line[at] & 0xc0) == 0x80;)
+            at--;
+    while (at && line[at - 1] == ' ')
+        at--;
+    return at;
+}
+
+const char *text_shorten(const char *line, size_t size, char *ret, size_t room)
+{
+    static const char more[] = " ...";
+    bool fits = size < room;
+    size_t kept = fits ? size : text_word_end(line, room - sizeof(more));
+
+    memcpy(ret, line, kept);
+    strcpy(ret + kept, fits ? "" : more);
+    return ret;
 }

@@ -19,5 +19,9 @@ size_t text_char(const char *at, size_t left);
  * tabs stay.  Returns the new size.
  */
 size_t text_clean(char *text, size_t size, bool lines);
+/* Where the first `most` bytes of a longer line end with a whole word; where a word is that long, with a whole character. */
+size_t text_word_end(const char *line, size_t most);
+/* Copies a line.  One that does not fit ends after a whole word and with " ...".  `room` is 8 or more.  Returns `ret`. */
+const char *text_shorten(const char *line, size_t size, char *ret, size_t room);
 
 #endif

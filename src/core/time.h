@@ -54,6 +54,9 @@ static inline int time_poll_ms(int64_t until_ns, int64_t now_ns)
     return (int)(left_ms < most_ms ? left_ms : most_ms);
 }
 
+/* A date without a zone, as the zone of this process has it; 0: no time, or one of another age. */
+int64_t time_local_ns(struct tm *date);
+
 /* "2026-03-01T10:42:07.123Z" */
 void time_format_utc(int64_t real_ns, char out[static 32]);
 

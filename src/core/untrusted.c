@@ -18,7 +18,7 @@
 #define SAFE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 /* Kernels before 5.6, and some sandboxes, do not have openat2: then the device is compared after the fact. */
-static int open_and_compare(int dir_fd, const char *name, int flags, unsigned mode)
+static int untrusted_open_and_compare(int dir_fd, const char *name, int flags, unsigned mode)
 {
     CLEAN(fd_clean) int fd = openat(dir_fd, name, flags, mode);
     struct stat above, st;
@@ -28,7 +28,7 @@ static int open_and_compare(int dir_fd, const char *name, int flags, unsigned mo
     return st.st_dev == above.st_dev ? TAKE_FD(fd) : -EXDEV;
 }
 
-static int open_below(int dir_fd, const char *name, int flags)
+static int untrusted_open_below(int dir_fd, const char *name, int flags)
 {
     unsigned mode = flags & O_CREAT ? 0600 : 0;
     struct open_how how = {
@@ -42,7 +42,7 @@ static int open_below(int dir_fd, const char *name, int flags)
         return -EINVAL;
     fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
-        return open_and_compare(dir_fd, name, flags, mode);
+        return untrusted_open_and_compare(dir_fd, name, flags, mode);
     return fd < 0 ? -errno : fd;
 }
 
@@ -55,7 +55,7 @@ static int untrusted_open_name(int dir_fd, const char *name, int flags, struct e
         fd = open(name, flags, 0600);
         fd = fd < 0 ? -errno : fd;
     } else {
-        fd = open_below(dir_fd, name, flags);
+        fd = untrusted_open_below(dir_fd, name, flags);
     }
     if (fd < 0) {
         errno = -fd;
@@ -64,7 +64,8 @@ static int untrusted_open_name(int dir_fd, const char *name, int flags, struct e
     return fd;
 }
 
-static int check_owner(const struct stat *st, const char *name, uid_t owner, struct err *err)
+static int untrusted_check_owner(const struct stat *st, const char *name, uid_t owner,
+                                 struct err *err)
 {
     if (owner != UNTRUSTED_ANY_OWNER && st->st_uid != owner)
         return err_set(err, -EPERM, "%s: owner is user %u, not %u", name, st->st_uid, owner);
@@ -83,7 +84,7 @@ int untrusted_open(int dir_fd, const char *name, int flags, uid_t owner, struct 
         return err_set(err, -errno, "%s: %m", name);
     if (!S_ISREG(st.st_mode))
         return err_set(err, -EPROTO, "%s: not a regular file", name);
-    result = check_owner(&st, name, owner, err);
+    result = untrusted_check_owner(&st, name, owner, err);
     return result < 0 ? result : TAKE_FD(fd);
 }
 
@@ -119,7 +120,7 @@ int untrusted_open_dir(int dir_fd, const char *name, uid_t owner, struct err *er
         return TAKE_FD(fd);
     if (fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %m", name);
-    result = check_owner(&st, name, owner, err);
+    result = untrusted_check_owner(&st, name, owner, err);
     if (result == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)))
         result = err_set(err, -EPERM, "%s: mode %04o lets other users write to it", name,
                          st.st_mode & 07777);

@@ -12,95 +12,7 @@
 #include "core/clean.h"
 #include "device/cuda/symbols.h"
 #include "device/library.h"
-
-enum { /* NVML's results */
-    RESULT_SUCCESS = 0,
-    RESULT_NO_PERMISSION = 4,
-    RESULT_TIMEOUT = 10,
-    RESULT_GPU_IS_LOST = 15,
-    RESULT_RESET_REQUIRED = 16,
-};
-
-enum { /* its constants */
-    SENSOR_GPU = 0,
-    CLOCK_SM = 1,
-    CLOCK_MEMORY = 2,
-    ECC_CORRECTED = 0,
-    ECC_UNCORRECTED = 1,
-    ECC_SINCE_RESET = 0,
-    FIELD_MEMORY_TEMPERATURE = 82,
-    FIELD_RECOVERY_ACTION = 230,
-};
-
-enum {
-    TYPE_DOUBLE = 0,
-    TYPE_UINT = 1,
-    TYPE_ULONG = 2,
-    TYPE_ULLONG = 3,
-    TYPE_LLONG = 4,
-    TYPE_INT = 5
-};
-
-struct nvml_pci {
-    char legacy[16];
-    unsigned domain, bus, device, device_id, subsystem_id;
-    char id[32];
-};
-
-struct nvml_busy {
-    unsigned gpu, memory;
-};
-
-struct nvml_memory {
-    unsigned long long total, free, used;
-};
-
-struct nvml_field {
-    unsigned id, scope;
-    long long time_us, latency_us;
-    int type, result;
-    union {
-        double real;
-        unsigned u32;
-        unsigned long ulong;
-        unsigned long long u64;
-        long long s64;
-        int s32;
-    } value;
-};
-
-struct nvml {
-    struct library *library;
-    int (*init)(void);
-    int (*shutdown)(void);
-    const char *(*error)(int result);
-    int (*driver)(char *ret, unsigned room);
-    int (*count)(unsigned *ret);
-    int (*gpu)(unsigned index, void **ret);
-    int (*name)(void *gpu, char *ret, unsigned room);
-    int (*uuid)(void *gpu, char *ret, unsigned room);
-    int (*serial)(void *gpu, char *ret, unsigned room);
-    int (*pci)(void *gpu, struct nvml_pci *ret);
-    int (*temperature)(void *gpu, int sensor, unsigned *ret);
-    int (*power)(void *gpu, unsigned *ret);
-    int (*power_limit)(void *gpu, unsigned *ret);
-    int (*energy)(void *gpu, unsigned long long *ret);
-    int (*clock)(void *gpu, int which, unsigned *ret);
-    int (*clock_max)(void *gpu, int which, unsigned *ret);
-    int (*reasons)(void *gpu, unsigned long long *ret);
-    int (*reasons_old)(void *gpu, unsigned long long *ret);
-    int (*busy)(void *gpu, struct nvml_busy *ret);
-    int (*memory)(void *gpu, struct nvml_memory *ret);
-    int (*ecc)(void *gpu, int which, int since, unsigned long long *ret);
-    int (*remapped)(void *gpu, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
-                    unsigned *failed);
-    int (*pcie_generation)(void *gpu, unsigned *ret);
-    int (*pcie_generation_max)(void *gpu, unsigned *ret);
-    int (*pcie_width)(void *gpu, unsigned *ret);
-    int (*pcie_width_max)(void *gpu, unsigned *ret);
-    int (*pcie_replays)(void *gpu, unsigned *ret);
-    int (*fields)(void *gpu, int count, struct nvml_field *ret);
-};
+#include "device/nvml_private.h"
 
 static const struct symbol symbols[] = {
     SYMBOL(struct nvml, init, "nvmlInit_v2"),
@@ -131,6 +43,13 @@ static const struct symbol symbols[] = {
     SYMBOL(struct nvml, pcie_width_max, "nvmlDeviceGetMaxPcieLinkWidth"),
     SYMBOL(struct nvml, pcie_replays, "nvmlDeviceGetPcieReplayCounter"),
     SYMBOL(struct nvml, fields, "nvmlDeviceGetFieldValues"),
+    SYMBOL_OPTIONAL(struct nvml, margin, "nvmlDeviceGetMarginTemperature"),
+    SYMBOL_OPTIONAL(struct nvml, banks, "nvmlDeviceGetRowRemapperHistogram"),
+    SYMBOL_OPTIONAL(struct nvml, processes, "nvmlDeviceGetComputeRunningProcesses_v3"),
+    SYMBOL_OPTIONAL(struct nvml, events_create, "nvmlEventSetCreate"),
+    SYMBOL_OPTIONAL(struct nvml, events_free, "nvmlEventSetFree"),
+    SYMBOL_OPTIONAL(struct nvml, events_register, "nvmlDeviceRegisterEvents"),
+    SYMBOL_OPTIONAL(struct nvml, events_wait, "nvmlEventSetWait_v2"),
     { NULL, 0, false },
 };
 
@@ -160,6 +79,8 @@ static const char *const value_names[NVML_VALUES] = {
     [NVML_PCIE_WIDTH_MAX] = "PCIe width maximum",
     [NVML_PCIE_REPLAYS] = "PCIe replays",
     [NVML_RECOVERY_ACTION] = "recovery action",
+    [NVML_TEMPERATURE_MARGIN_C] = "temperature margin",
+    [NVML_BANKS_WITHOUT_SPARES] = "memory banks without spare rows",
 };
 
 static int nvml_errno(int result)
@@ -214,6 +135,8 @@ void nvml_close(struct nvml *nvml)
 {
     if (!nvml)
         return;
+    if (nvml->events)
+        nvml->events_free(nvml->events);
     nvml->shutdown();
     library_close(nvml->library);
     free(nvml);
@@ -234,8 +157,7 @@ int nvml_count(const struct nvml *nvml, unsigned *ret, struct err *err)
     return result;
 }
 
-/* Results that say something about the GPU, whatever was asked. */
-static bool nvml_is_finding(int result)
+bool nvml_is_finding(int result)
 {
     return result == RESULT_GPU_IS_LOST || result == RESULT_RESET_REQUIRED ||
            result == RESULT_TIMEOUT;
@@ -348,7 +270,7 @@ static void look_remapped(struct nvml_look *look)
     look_put(look, NVML_REMAP_FAILED, failed);
 }
 
-static bool field_number(const struct nvml_field *field, int64_t *ret)
+bool nvml_field_number(const struct nvml_field *field, int64_t *ret)
 {
     switch (field->type) {
     case TYPE_DOUBLE:
@@ -374,6 +296,19 @@ static bool field_number(const struct nvml_field *field, int64_t *ret)
     }
 }
 
+static void look_margins(struct nvml_look *look)
+{
+    struct nvml_margin margin = { .version = MARGIN_VERSION };
+    struct nvml_banks banks = { 0 };
+
+    if (look->nvml->margin && !look->finding &&
+        look_is_good(look, look->nvml->margin(look->gpu, &margin)))
+        look_put(look, NVML_TEMPERATURE_MARGIN_C, margin.margin);
+    if (look->nvml->banks && !look->finding &&
+        look_is_good(look, look->nvml->banks(look->gpu, &banks)))
+        look_put(look, NVML_BANKS_WITHOUT_SPARES, banks.none);
+}
+
 static void look_fields(struct nvml_look *look)
 {
     static const enum nvml_value value[] = { NVML_MEMORY_TEMPERATURE_C, NVML_RECOVERY_ACTION };
@@ -384,7 +319,7 @@ static void look_fields(struct nvml_look *look)
     if (look->finding || !look_is_good(look, look->nvml->fields(look->gpu, COUNT(field), field)))
         return;
     for (size_t i = 0; i < COUNT(field); i++) {
-        if (look_is_good(look, field[i].result) && field_number(&field[i], &number))
+        if (look_is_good(look, field[i].result) && nvml_field_number(&field[i], &number))
             look_put(look, value[i], number);
     }
 }
@@ -415,6 +350,7 @@ int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, st
     look_u32(&look, NVML_PCIE_WIDTH_MAX, nvml->pcie_width_max);
     look_u32(&look, NVML_PCIE_REPLAYS, nvml->pcie_replays);
     look_fields(&look);
+    look_margins(&look);
     return nvml_check(nvml, look.finding, NULL, err);
 }
 

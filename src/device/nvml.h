@@ -50,6 +50,8 @@ enum nvml_value {
     NVML_PCIE_WIDTH_MAX,
     NVML_PCIE_REPLAYS,
     NVML_RECOVERY_ACTION, /* what the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset */
+    NVML_TEMPERATURE_MARGIN_C, /* until the GPU lowers its clocks */
+    NVML_BANKS_WITHOUT_SPARES, /* of memory: another bad row there cannot be remapped */
     NVML_VALUES
 };
 
@@ -79,6 +81,34 @@ int nvml_count(const struct nvml *nvml, unsigned *ret, struct err *err);
 int nvml_identify(const struct nvml *nvml, unsigned gpu, struct nvml_identity *ret,
                   struct err *err);
 int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, struct err *err);
+
+/* ---- lists (nvml_lists.c) ---- */
+
+#define NVML_LINKS 18
+#define NVML_PROCESSES 24
+
+struct nvml_link {
+    bool there, up;
+    int64_t speed_mbps; /* of bytes; -1: not reported, as the next */
+    int64_t replays, recoveries, crc_errors;
+};
+
+struct nvml_process {
+    uint32_t pid;       /* on the host */
+    int64_t used_bytes; /* -1: not reported */
+};
+
+struct nvml_event {
+    uint32_t gpu; /* index */
+    uint32_t xid;
+};
+
+/* Each returns how many; none where the GPU or the driver does not report them. */
+unsigned nvml_links_read(const struct nvml *nvml, unsigned gpu, struct nvml_link ret[NVML_LINKS]);
+unsigned nvml_processes_read(const struct nvml *nvml, unsigned gpu,
+                             struct nvml_process ret[NVML_PROCESSES]);
+/* Xids since the last call, of the first `gpus` GPUs; never waits.  The first call registers for them. */
+unsigned nvml_events_read(struct nvml *nvml, unsigned gpus, struct nvml_event *ret, unsigned room);
 
 bool nvml_has(const struct nvml_sample *sample, enum nvml_value value);
 const char *nvml_value_name(enum nvml_value value); /* "temperature", as people and JSON name it */

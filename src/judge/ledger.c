@@ -40,6 +40,7 @@ struct ledger_book {
     uint32_t world;            /* then; of more ranks the rest is spare */
     struct step_account *step; /* ring by step number */
     struct scarce_typical typical;
+    struct places places; /* since its time; allocated 0: none are known beyond the ranks */
 };
 
 int ledger_book_create(struct ledger_book **ret)
@@ -73,7 +74,7 @@ size_t ledger_book_bytes(const struct ledger_book *book)
            book->ranks * (sizeof(*book->until_ns) + sizeof(*book->stepped) + sizeof(*book->bubble));
 }
 
-static bool array_fit(void *array, uint32_t ranks, size_t each)
+static bool ledger_array_fit(void *array, uint32_t ranks, size_t each)
 {
     void **at = array, *grown = realloc(*at, (ranks + 1) * each);
 
@@ -86,9 +87,9 @@ int ledger_grow(struct ledger_book *book, uint32_t ranks)
 {
     if (ranks <= book->ranks)
         return 0;
-    if (!array_fit(&book->until_ns, ranks, sizeof(*book->until_ns)) ||
-        !array_fit(&book->stepped, ranks, sizeof(*book->stepped)) ||
-        !array_fit(&book->bubble, ranks, sizeof(*book->bubble)))
+    if (!ledger_array_fit(&book->until_ns, ranks, sizeof(*book->until_ns)) ||
+        !ledger_array_fit(&book->stepped, ranks, sizeof(*book->stepped)) ||
+        !ledger_array_fit(&book->bubble, ranks, sizeof(*book->bubble)))
         return -ENOMEM;
     for (uint32_t rank = book->ranks; rank < ranks; rank++) {
         book->until_ns[rank] = book->begin_ns;
@@ -107,7 +108,7 @@ void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns)
     ledger_grow(book, ranks); /* without memory: no ledger */
 }
 
-static double crash_seconds(const struct ledger_book *book)
+static double judge_ledger_crash_seconds(const struct ledger_book *book)
 {
     const double *seconds = book->total.gpu_seconds;
 
@@ -116,7 +117,7 @@ static double crash_seconds(const struct ledger_book *book)
 
 double ledger_crash_seconds(const struct ledger_book *book)
 {
-    return crash_seconds(book) - book->crash_before;
+    return judge_ledger_crash_seconds(book) - book->crash_before;
 }
 
 void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
@@ -124,7 +125,7 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     if (attempt <= book->attempt)
         return;
     if (!book->hang_ns)
-        book->crash_before = crash_seconds(book);
+        book->crash_before = judge_ledger_crash_seconds(book);
     book->end_before_ns = book->end_ns ? book->end_ns : mono_ns; /* or nobody said when */
     book->end_ns = 0;
     book->hang_before_ns = book->hang_ns;
@@ -158,8 +159,8 @@ static void ledger_account(struct ledger_book *book, uint32_t rank, int64_t to_n
 void ledger_hang(struct ledger_book *book, int64_t since_ns)
 {
     if (since_ns && !book->hang_ns)
-        book->crash_before =
-            crash_seconds(book); /* what it costs counts from here, not from the restart */
+        book->crash_before = judge_ledger_crash_seconds(
+            book); /* what it costs counts from here, not from the restart */
     book->hang_ns = since_ns;
     if (since_ns)
         book->hung_ns = since_ns;
@@ -178,15 +179,47 @@ bool ledger_was_hung(const struct ledger_book *book, const struct judge_state *j
     return end_ns > book->hung_ns && (book->hang_ns || past->begin_ns <= book->hung_ns);
 }
 
-/* Those who are in no world of late were spare until `to`. */
-static void account_spare(struct ledger_book *book, int64_t to_ns)
+static uint32_t ledger_places_beyond(const struct ledger_book *book) /* the ranks */
 {
-    for (uint32_t rank = book->restarted_ns ? book->world : book->ranks; rank < book->ranks; rank++)
-        ledger_account(book, rank, to_ns, book->stepped[rank] ? LEDGER_UNATTRIBUTED : LEDGER_SPARE);
+    return book->places.allocated - MIN(book->places.allocated, book->ranks);
+}
+
+/* Those who are in no world of late were spare until `to`, or down: as many as are not beyond the ranks. */
+static void ledger_account_spare(struct ledger_book *book, int64_t to_ns)
+{
+    uint32_t down = book->places.down - MIN(book->places.down, ledger_places_beyond(book));
+
+    for (uint32_t rank = book->restarted_ns ? book->world : book->ranks; rank < book->ranks;
+         rank++) {
+        enum ledger_bucket bucket = book->ranks - rank <= down ? LEDGER_DOWN : LEDGER_SPARE;
+
+        ledger_account(book, rank, to_ns, book->stepped[rank] ? LEDGER_UNATTRIBUTED : bucket);
+    }
+}
+
+/* What the places beyond the ranks have cost since they are as they are. */
+static void ledger_places_account(const struct ledger_book *book, int64_t to_ns,
+                                  double seconds[LEDGER_BUCKETS])
+{
+    const struct places *places = &book->places;
+    uint32_t beyond = ledger_places_beyond(book);
+    uint32_t down = MIN(places->down, beyond), spare = MIN(places->spare, beyond - down);
+    double since = (double)MAX(0, to_ns - MAX(places->mono_ns, book->begin_ns)) / 1e9;
+
+    seconds[LEDGER_DOWN] += since * down;
+    seconds[LEDGER_SPARE] += since * spare;
+}
+
+void ledger_places(struct ledger_book *book, const struct places *places)
+{
+    ledger_account_spare(book, places->mono_ns);
+    ledger_places_account(book, places->mono_ns, book->total.gpu_seconds);
+    book->places = *places;
 }
 
 /* Up to the end of an attempt that did not end well: lost, and from some time on not even that. */
-static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_ns, int64_t hang_ns)
+static void ledger_account_failed(struct ledger_book *book, uint32_t rank, int64_t end_ns,
+                                  int64_t hang_ns)
 {
     if (hang_ns) {
         ledger_account(book, rank, MIN(hang_ns, end_ns), LEDGER_LOST);
@@ -195,28 +228,28 @@ static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_
     ledger_account(book, rank, end_ns, LEDGER_LOST);
 }
 
-static bool began_again(const struct ledger_book *book)
+static bool ledger_began_again(const struct ledger_book *book)
 {
     return book->attempt > 0 || book->restarted_ns;
 }
 
 /* Everything before a rank's first step of an attempt. */
-static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
+static void ledger_account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
 {
     if (book->attempt == 0 || book->restarted_ns) {
         ledger_account(book, rank, begin_ns, book->restarted_ns ? LEDGER_RESTART : LEDGER_START_UP);
         return;
     }
-    account_failed(book, rank, MIN(book->end_before_ns, begin_ns), book->hang_before_ns);
+    ledger_account_failed(book, rank, MIN(book->end_before_ns, begin_ns), book->hang_before_ns);
     ledger_account(book, rank, begin_ns, LEDGER_RESTART);
 }
 
 void ledger_workers_restarted(struct ledger_book *book, uint32_t world, int64_t mono_ns)
 {
-    account_spare(book, mono_ns);
+    ledger_account_spare(book, mono_ns);
     for (uint32_t rank = 0; rank < book->ranks; rank++) {
         if (!book->stepped[rank]) /* it was still starting, for the first time or after a crash */
-            account_start(book, rank, mono_ns);
+            ledger_account_start(book, rank, mono_ns);
         book->stepped[rank] = false;
     }
     book->restarted_ns = mono_ns;
@@ -225,7 +258,7 @@ void ledger_workers_restarted(struct ledger_book *book, uint32_t world, int64_t 
 }
 
 /* The job went back: what those steps had cost is lost. */
-static void roll_back(struct ledger_book *book, uint64_t step)
+static void ledger_roll_back(struct ledger_book *book, uint64_t step)
 {
     for (uint32_t i = 0; i < KEPT_STEPS; i++) {
         struct step_account *kept = &book->step[i];
@@ -244,13 +277,14 @@ struct parts {     /* of a step, for all ranks */
     double excess; /* seconds the step was longer than ideal */
     double data;   /* share of that which lengths explain */
     bool fits;
-    int64_t last_begin_ns;       /* first step of an attempt: when the last rank began; else 0 */
+    bool host_view;        /* no device times: nothing shows that a host in no phase is idle */
+    int64_t last_begin_ns; /* first step of an attempt: when the last rank began; else 0 */
     enum ledger_bucket starting; /* where waiting for that goes */
 };
 
 static struct parts step_parts(const struct judge_state *judge, const struct past_step *past)
 {
-    struct parts parts = { .fits = past->replayed_ns > 0 };
+    struct parts parts = { .fits = past->replayed_ns > 0, .host_view = judge->history.host_view };
     double most = 0;
 
     if (!parts.fits)
@@ -312,14 +346,15 @@ static void rank_parts(const struct rank_split *split, struct against_peers agai
         (double)(split->host_ns[LOCKSTEP_PHASE_INIT] + split->host_ns[LOCKSTEP_PHASE_COMM_INIT] +
                  split->host_ns[LOCKSTEP_PHASE_COMPILE]) /
         1e9;
-    seconds[LEDGER_UNATTRIBUTED] += idle;
+    seconds[parts->host_view ? LEDGER_PRODUCTIVE : LEDGER_UNATTRIBUTED] += idle;
 }
 
 /* One rank's step.  Where clocks are found to be elsewhere than before, a step may begin before the
  * last one ended: only what is new of it counts, so that the sum stays ranks × wall time.
  */
-static void account_step(struct ledger_book *book, uint32_t rank, const struct rank_split *split,
-                         const double seconds[LEDGER_BUCKETS], struct step_account *kept)
+static void ledger_account_step(struct ledger_book *book, uint32_t rank,
+                                const struct rank_split *split,
+                                const double seconds[LEDGER_BUCKETS], struct step_account *kept)
 {
     int64_t end = split->begin_ns + split->total_ns, fresh = end - book->until_ns[rank];
     double share;
@@ -344,9 +379,9 @@ void ledger_step(struct ledger_book *book, const struct judge_state *judge,
 
     for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++)
         first = first && !book->stepped[rank];
-    if (first && began_again(book))
-        roll_back(book, past->step);
-    parts.starting = began_again(book) ? LEDGER_RESTART : LEDGER_START_UP;
+    if (first && ledger_began_again(book))
+        ledger_roll_back(book, past->step);
+    parts.starting = ledger_began_again(book) ? LEDGER_RESTART : LEDGER_START_UP;
     for (uint32_t rank = 0; first && rank < judge->model.world; rank++) {
         if (past->split[rank].present)
             parts.last_begin_ns = MAX(parts.last_begin_ns, past->split[rank].begin_ns);
@@ -359,7 +394,7 @@ void ledger_step(struct ledger_book *book, const struct judge_state *judge,
         if (!split->present)
             continue;
         if (!book->stepped[rank])
-            account_start(book, rank, split->begin_ns);
+            ledger_account_start(book, rank, split->begin_ns);
         else
             ledger_account(book, rank, split->begin_ns,
                            LEDGER_UNATTRIBUTED); /* steps we did not see */
@@ -371,7 +406,7 @@ void ledger_step(struct ledger_book *book, const struct judge_state *judge,
             continue;
         }
         rank_parts(split, against_peers(past, rank), &parts, &book->bubble[rank], seconds);
-        account_step(book, rank, split, seconds, kept);
+        ledger_account_step(book, rank, split, seconds, kept);
     }
     scarce_rebook(&book->typical, judge, past->step, book->step, book->total.gpu_seconds);
     book->total.steps++;
@@ -387,8 +422,8 @@ void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
 
     for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++)
         first = first && !book->stepped[rank];
-    if (first && began_again(book))
-        roll_back(book, job_step->step);
+    if (first && ledger_began_again(book))
+        ledger_roll_back(book, job_step->step);
     for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++) {
         int64_t begin_ns;
 
@@ -396,7 +431,7 @@ void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
             continue;
         begin_ns = job_step_begin(&judge->model, job_step, rank);
         if (!book->stepped[rank])
-            account_start(book, rank, begin_ns);
+            ledger_account_start(book, rank, begin_ns);
         book->stepped[rank] = true;
         ledger_account(book, rank, begin_ns + job_step->step_of[rank].duration_ns,
                        LEDGER_UNATTRIBUTED);
@@ -405,12 +440,12 @@ void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
 
 void ledger_end(struct ledger_book *book, int64_t mono_ns)
 {
-    account_spare(book, mono_ns);
+    ledger_account_spare(book, mono_ns);
     for (uint32_t rank = 0; rank < book->ranks; rank++) {
         if (!book->stepped[rank])
-            account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
+            ledger_account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
         else if (book->failed)
-            account_failed(book, rank, book->end_ns, book->hang_ns);
+            ledger_account_failed(book, rank, book->end_ns, book->hang_ns);
         ledger_account(book, rank, mono_ns, LEDGER_UNATTRIBUTED);
     }
 }
@@ -430,4 +465,7 @@ void ledger_read(const struct ledger_book *book, struct ledger *ret)
     for (uint32_t rank = 0; rank < book->ranks; rank++)
         sum += (double)(book->until_ns[rank] - book->begin_ns) / 1e9;
     ret->wall_seconds = book->ranks ? sum / book->ranks : 0;
+    /* As far as the ranks are accounted for, so that all of it is of the same time. */
+    ledger_places_account(book, book->begin_ns + (int64_t)(ret->wall_seconds * 1e9),
+                          ret->gpu_seconds);
 }

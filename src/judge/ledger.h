@@ -1,7 +1,8 @@
 /* ledger.h - every allocated GPU-second into exactly one bucket.
  *
  * Each rank has a time up to which it is accounted for; whatever happens next moves that
- * time on, so the sum is always ranks × wall time.
+ * time on, so the sum is always ranks × wall time.  Places for ranks beyond these (decision.h) have no
+ * account of their own: their count is integrated over time.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -9,6 +10,7 @@
 #define LOCKSTEP_JUDGE_LEDGER_H
 
 #include "judge/state.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
 
 struct ledger_book;
@@ -28,7 +30,9 @@ void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono
 void ledger_step(struct ledger_book *book, const struct judge_state *judge,
                  const struct past_step *past);
 void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
-                 const struct job_step *job_step);          /* a step without its operations */
+                 const struct job_step *job_step); /* a step without its operations */
+/* From then on the run has these places; those beyond its ranks are spare or down. */
+void ledger_places(struct ledger_book *book, const struct places *places);
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
 /* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);

@@ -6,7 +6,7 @@
 
 #define FEW 24
 
-static double select_f64(double *value, size_t count, size_t wanted)
+static double median_select_f64(double *value, size_t count, size_t wanted)
 {
     size_t from = 0, to = count - 1;
 
@@ -58,7 +58,7 @@ int64_t median_i64(int64_t *value, size_t count)
 
 double median_f64(double *value, size_t count)
 {
-    return count ? select_f64(value, count, (count - 1) / 2) : 0;
+    return count ? median_select_f64(value, count, (count - 1) / 2) : 0;
 }
 
 double spread_f64(double *value, size_t count, double median)
@@ -66,4 +66,23 @@ double spread_f64(double *value, size_t count, double median)
     for (size_t i = 0; i < count; i++)
         value[i] = value[i] < median ? median - value[i] : value[i] - median;
     return 1.4826 * median_f64(value, count);
+}
+
+int order_i64(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+int order_f64(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+int order_f64_falling(const void *left, const void *right)
+{
+    return order_f64(right, left);
 }

@@ -21,7 +21,8 @@
 #include "judge/stuck/hang.h"
 #include "judge/wrong/corrupt.h"
 
-#define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
+#define LEARN_RANKS 64       /* a step teaches from at most so many ranks */
+#define LEAST_CONFIDENCE 0.5 /* of a verdict about slowness */
 
 int judge_state_init(struct judge_state *judge, const char *run)
 {
@@ -67,8 +68,17 @@ void judge_state_fini(struct judge_state *judge)
     *judge = (struct judge_state){ 0 };
 }
 
+size_t judge_state_bytes(const struct judge_state *judge)
+{
+    return model_bytes(&judge->model) + splitter_bytes(judge->splitter) +
+           program_bytes(judge->program) + history_bytes(&judge->history) +
+           judge->verdicts.count * sizeof(struct tracked_verdict) + ledger_book_bytes(judge->book) +
+           corrupt_book_bytes(judge->corrupt) + hang_bytes(judge->hang) +
+           stall_bytes(judge->stall) + sync_bytes(judge->sync);
+}
+
 /* Other processes, perhaps elsewhere: what was typical of the ones before says nothing of them. */
-static void forget_steps(struct judge_state *judge)
+static void state_forget_steps(struct judge_state *judge)
 {
     history_reset(&judge->history);
     corrupt_attempt(judge->corrupt);
@@ -91,7 +101,7 @@ void judge_state_workers_restarted(struct judge_state *judge, uint32_t world, in
     }
     judge->notes = 0;
     crash_workers_restarted(judge);
-    forget_steps(judge);
+    state_forget_steps(judge);
     ledger_workers_restarted(judge->book, world, mono_ns);
 }
 
@@ -101,10 +111,10 @@ void judge_state_attempt(struct judge_state *judge, uint32_t attempt, int64_t mo
 
     if (attempt > judge->model.attempt) {
         crash_restarted(judge, attempt);
-        judge->exits = judge->told_count = judge->notes = 0;
+        judge->exits = judge->launcher_exits = judge->notes = 0;
         crash_left_clear(judge);
-        judge->crash_told = judge->failed = false;
-        forget_steps(judge);
+        judge->crash_reported = judge->failed = false;
+        state_forget_steps(judge);
     }
     judge->model.attempt = MAX(attempt, judge->model.attempt);
     if (judge->model.attempt > before && model_forget(&judge->model)) {
@@ -149,7 +159,8 @@ struct tracked_verdict *judge_state_group_verdict(struct judge_state *judge, uns
     return NULL;
 }
 
-static struct tracked_verdict *verdict_table_get(struct verdict_table *verdicts, const char *id)
+static struct tracked_verdict *state_verdict_table_get(struct verdict_table *verdicts,
+                                                       const char *id)
 {
     for (uint32_t i = 0; i < verdicts->count; i++) {
         if (strcmp(verdicts->tracked[i]->verdict.id, id) == 0)
@@ -161,7 +172,7 @@ static struct tracked_verdict *verdict_table_get(struct verdict_table *verdicts,
 /* Makes room: of those that are over and said, the one that has been so for longest goes.  Should it come
  * again, it has the same id and begins anew.
  */
-static bool verdict_table_forget(struct verdict_table *verdicts)
+static bool state_verdict_table_forget(struct verdict_table *verdicts)
 {
     uint32_t oldest = verdicts->count;
 
@@ -182,11 +193,11 @@ static bool verdict_table_forget(struct verdict_table *verdicts)
     return true;
 }
 
-static struct tracked_verdict *verdict_table_add(struct verdict_table *verdicts)
+static struct tracked_verdict *state_verdict_table_add(struct verdict_table *verdicts)
 {
     struct tracked_verdict *tracked;
 
-    if (verdicts->count == VERDICT_TABLE_MAX && !verdict_table_forget(verdicts)) {
+    if (verdicts->count == VERDICT_TABLE_MAX && !state_verdict_table_forget(verdicts)) {
         verdicts->refused++;
         return NULL;
     }
@@ -197,7 +208,7 @@ static struct tracked_verdict *verdict_table_add(struct verdict_table *verdicts)
 }
 
 /* The one that is judged now, or that was judged last. */
-static uint64_t newest_step(const struct judge_state *judge)
+static uint64_t state_newest_step(const struct judge_state *judge)
 {
     const struct past_step *past = history_back(&judge->history, 0);
 
@@ -206,23 +217,45 @@ static uint64_t newest_step(const struct judge_state *judge)
     return past ? past->step : judge->last_step;
 }
 
+/* Whoever is told that a job is slow will look for the reason: that is for what is more likely true than not.  What ends
+ * a job or spoils its results is told in any case.
+ */
+static bool state_is_too_unsure(const struct verdict *draft)
+{
+    switch (draft->kind) {
+    case VERDICT_STRAGGLER:
+    case VERDICT_IMBALANCE:
+    case VERDICT_SYNC_STALL:
+    case VERDICT_INPUT_STALL:
+    case VERDICT_CHECKPOINT_STALL:
+    case VERDICT_STARTUP_STALL:
+    case VERDICT_REGRESSION:
+        return draft->confidence < LEAST_CONFIDENCE;
+    default:
+        return false;
+    }
+}
+
 struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdict *draft,
                                          bool *fresh)
 {
     struct tracked_verdict *tracked;
 
+    *fresh = false;
+    if (state_is_too_unsure(draft))
+        return NULL;
     snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
     verdict_identify(draft);
-    tracked = verdict_table_get(&judge->verdicts, draft->id);
+    tracked = state_verdict_table_get(&judge->verdicts, draft->id);
     *fresh = !tracked || !tracked->open;
     if (!tracked)
-        tracked = verdict_table_add(&judge->verdicts);
+        tracked = state_verdict_table_add(&judge->verdicts);
     if (!tracked)
         return NULL;
     if (*fresh) {
         struct verdict before = tracked->verdict;
 
-        draft->decided_step = newest_step(judge);
+        draft->decided_step = state_newest_step(judge);
         draft->decided_real_ns = 0; /* set when it is said */
         tracked->verdict = *draft;
         if (before.id[0]) { /* the same fault again: it goes on from where it first was */
@@ -239,8 +272,23 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
             tracked->cost_seconds += (double)before_sure * draft->seconds_per_step;
         }
     }
-    tracked->seen_step = newest_step(judge);
+    tracked->seen_step = state_newest_step(judge);
     return tracked;
+}
+
+void judge_state_renew(struct tracked_verdict *tracked, const struct verdict *draft)
+{
+    struct verdict before = tracked->verdict, *verdict = &tracked->verdict;
+
+    *verdict = *draft;
+    memcpy(verdict->id, before.id, sizeof(before.id));
+    memcpy(verdict->run, before.run, sizeof(before.run));
+    verdict->since_step = before.since_step;
+    verdict->since_real_ns = before.since_real_ns;
+    verdict->decided_step = before.decided_step;
+    verdict->decided_real_ns = before.decided_real_ns;
+    verdict->gpu_seconds = before.gpu_seconds;
+    tracked->changed = true;
 }
 
 void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft, uint32_t rank)
@@ -262,7 +310,8 @@ void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft
     draft->node_count++;
 }
 
-static int64_t earliest_begin(const struct judge_state *judge, const struct job_step *job_step)
+static int64_t state_earliest_begin(const struct judge_state *judge,
+                                    const struct job_step *job_step)
 {
     int64_t first = INT64_MAX;
 
@@ -276,7 +325,7 @@ static int64_t earliest_begin(const struct judge_state *judge, const struct job_
 int64_t judge_state_step_real_ns(const struct judge_state *judge, uint64_t step)
 {
     if (judge->job_step && judge->job_step->bare && judge->job_step->step == step)
-        return earliest_begin(judge, judge->job_step) + judge->mono_to_real_ns;
+        return state_earliest_begin(judge, judge->job_step) + judge->mono_to_real_ns;
     for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
         const struct past_step *past = history_back(&judge->history, back);
 
@@ -311,6 +360,16 @@ double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag)
            1e6;
 }
 
+double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank)
+{
+    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
+
+    if (!flag)
+        return -1;
+    flag[rank] = 1;
+    return judge_state_cost_ms(judge, flag);
+}
+
 void judge_state_merge(struct judge_state *judge, struct tracked_verdict *tracked,
                        struct tracked_verdict *into)
 {
@@ -334,8 +393,8 @@ void judge_state_merge(struct judge_state *judge, struct tracked_verdict *tracke
 /* How long nobody has to see it until it is over.  One that has come back several times will come back
  * again: it stays open longer each time, so that it is not told over and over.
  */
-static uint64_t tracked_patience(const struct judge_state *judge,
-                                 const struct tracked_verdict *tracked)
+static uint64_t state_tracked_patience(const struct judge_state *judge,
+                                       const struct tracked_verdict *tracked)
 {
     uint32_t most = (uint32_t)judge->limits.verdict_flaps_most;
     uint32_t often = tracked->reopened > 1 ? MIN(tracked->reopened - 1, most) : 0;
@@ -346,7 +405,7 @@ static uint64_t tracked_patience(const struct judge_state *judge,
 /* Verdicts that no judge has found again for some steps are over; open ones grow dearer, but not by what a hang
  * has cost, which is that verdict's.
  */
-static void verdict_table_age(struct judge_state *judge, const struct past_step *past)
+static void state_verdict_table_age(struct judge_state *judge, const struct past_step *past)
 {
     uint64_t again = past->step + (uint64_t)judge->limits.verdict_after_restart;
     bool hung = ledger_was_hung(judge->book, judge, past);
@@ -359,7 +418,7 @@ static void verdict_table_age(struct judge_state *judge, const struct past_step 
             continue;
         if (past->step < tracked->seen_step && again < tracked->seen_step)
             tracked->seen_step = again; /* a restart went back further */
-        if (past->step > tracked->seen_step + tracked_patience(judge, tracked)) {
+        if (past->step > tracked->seen_step + state_tracked_patience(judge, tracked)) {
             tracked->open = false;
             tracked->changed = true;
             tracked->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
@@ -383,7 +442,7 @@ void judge_state_end(struct judge_state *judge, int64_t mono_ns)
 
 /* ---- a step ---- */
 
-static void step_learn(struct judge_state *judge, const struct job_step *job_step)
+static void state_step_learn(struct judge_state *judge, const struct job_step *job_step)
 {
     uint32_t world = judge->model.world, stride = world / LEARN_RANKS + 1;
 
@@ -400,8 +459,8 @@ static void step_learn(struct judge_state *judge, const struct job_step *job_ste
     }
 }
 
-static void step_replay(struct judge_state *judge, const struct job_step *job_step,
-                        struct past_step *past)
+static void state_step_replay(struct judge_state *judge, const struct job_step *job_step,
+                              struct past_step *past)
 {
     judge->program_ready = false;
     program_fit_share(judge->program, judge->limits.replay_fit_share);
@@ -417,8 +476,8 @@ static void step_replay(struct judge_state *judge, const struct job_step *job_st
     }
 }
 
-static bool step_has(const struct judge_state *judge, const struct job_step *job_step,
-                     uint32_t flag)
+static bool state_step_has(const struct judge_state *judge, const struct job_step *job_step,
+                           uint32_t flag)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (job_step->shape_of[rank] && job_step->step_of[rank].flags & flag)
@@ -428,10 +487,11 @@ static bool step_has(const struct judge_state *judge, const struct job_step *job
 }
 
 /* What a judge may need at most. */
-static enum evidence_level step_known(const struct judge_state *judge,
-                                      const struct job_step *job_step)
+static enum evidence_level state_step_known(const struct judge_state *judge,
+                                            const struct job_step *job_step)
 {
-    if (step_has(judge, job_step, STEP_AHEAD))
+    /* A wait in an operation without times would look like the rank's own work. */
+    if (state_step_has(judge, job_step, STEP_AHEAD | STEP_UNTIMED))
         return EVIDENCE_NONE;
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (job_step->shape_of[rank] && job_step->shape_of[rank]->class->device_ops)
@@ -450,14 +510,14 @@ int judge_state_step(struct judge_state *judge, struct job_step *job_step)
     clock_align(&judge->model, job_step, (int64_t)(judge->limits.clock_wall * 1e6));
     if (judge->model.peers_stale)
         model_peers(&judge->model, job_step);
-    step_learn(judge, job_step);
+    state_step_learn(judge, job_step);
     result = split_step(judge->splitter, &judge->model, job_step, past->split);
     if (result < 0)
         return result;
-    past->begin_ns = earliest_begin(judge, job_step);
-    judge->history.host_view = step_has(judge, job_step, STEP_HOST_VIEW);
-    judge->known = step_known(judge, job_step);
-    step_replay(judge, job_step, past);
+    past->begin_ns = state_earliest_begin(judge, job_step);
+    judge->history.host_view = state_step_has(judge, job_step, STEP_HOST_VIEW);
+    judge->known = state_step_known(judge, job_step);
+    state_step_replay(judge, job_step, past);
     result = history_judge(&judge->history, &judge->model, &judge->limits);
     if (result < 0)
         return result;
@@ -469,7 +529,7 @@ int judge_state_step(struct judge_state *judge, struct job_step *job_step)
     hang_step(judge, job_step);
     judge->stepped = true;
     judge->last_step = past->step;
-    verdict_table_age(judge, past);
+    state_verdict_table_age(judge, past);
     ledger_step(judge->book, judge, past);
     crash_recovered(judge, past);
     return 0;

@@ -22,15 +22,18 @@
 struct tracked_verdict { /* one verdict over its life */
     struct verdict verdict;
     bool open, changed;
-    bool recurs;         /* a straggler that is not steady: it comes and goes, or forms */
-    uint64_t seen_step;  /* newest step in which it was found again */
-    uint64_t steps;      /* it was open in */
-    double step_seconds; /* what the newest step lost to it */
-    double cost_seconds; /* ... summed over all its steps */
-    uint32_t attempt;    /* of a crash or hang: the one that ended with it */
-    int status;          /* of a crash: how its culprit ended */
-    bool restarted;      /* of a crash: workers were begun again since, within the attempt */
-    uint32_t reopened;   /* how often it came back: the oftener, the longer it is waited for */
+    bool recurs;           /* a straggler that is not steady: it comes and goes, or forms */
+    uint64_t seen_step;    /* newest step in which it was found again */
+    uint64_t steps;        /* it was open in */
+    double step_seconds;   /* what the newest step lost to it */
+    double cost_seconds;   /* ... summed over all its steps */
+    uint32_t attempt;      /* of a crash or hang: the one that ended with it */
+    int status;            /* of a crash: how its culprit ended */
+    bool restarted;        /* of a crash: workers were begun again since, within the attempt */
+    int64_t began_real_ns; /* of a hang: this time, where since_real_ns is the first time */
+    uint32_t reopened;     /* how often it came back: the oftener, the longer it is waited for */
+    char explained[20];    /* the finding that set layer and cause; "": none (cause.h) */
+    uint8_t explained_layer, judged_layer; /* that it set, and that the judge had named */
 };
 
 struct verdict_table {
@@ -77,6 +80,19 @@ struct hang;         /* hang.h */
 struct stall;        /* stall.h */
 struct sync;         /* sync.h */
 
+#define POINT_NAMED 8 /* ranks of a side that are known by number */
+
+struct point_side { /* the ranks that saved a checkpoint in the same step */
+    uint64_t saved_in;
+    uint32_t ranks, rank[POINT_NAMED];
+};
+
+struct judge_point { /* crash_point.c: a checkpoint that ranks have verified */
+    uint64_t step;
+    uint32_t ranks, attempt;   /* ranks 0: none */
+    struct point_side side[2]; /* the second one has all that differ from the first */
+};
+
 struct judge_state {
     struct thresholds limits;
     struct model model;
@@ -100,24 +116,28 @@ struct judge_state {
     struct fact_exit exit[64]; /* bad ones of this attempt */
     uint32_t exits;
     struct fact_exit
-        told[64]; /* of ranks that were told to end: not well, and no fault by themselves */
-    uint32_t told_count;
+        launcher_exit[64]; /* of ranks that the launcher ended: bad, but no fault of their own */
+    uint32_t launcher_exits;
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
+    struct judge_point point[4];            /* the newest checkpoints, of all attempts */
     struct fact_note raised, raised_thread; /* crash_private.h; text "": none */
     struct fact_note uncaught[64];          /* the first of a rank; for want of its status */
     uint32_t uncaught_count;
     struct fact_exit left[64]; /* crash_left.c: faults, should the attempt have failed */
     uint32_t left_count;
-    bool failed;        /* the attempt has ended, and not well */
-    bool crash_told;    /* of this attempt */
-    bool stepped;       /* a whole step has been seen, in any attempt */
-    uint64_t last_step; /* newest whole step of all attempts */
+    bool failed;         /* the attempt has ended, and not well */
+    bool crash_reported; /* of this attempt */
+    bool stepped;        /* a whole step has been seen, in any attempt */
+    uint64_t last_step;  /* newest whole step of all attempts */
 };
 
 int judge_state_init(struct judge_state *judge, const char *run);
 void judge_state_fini(struct judge_state *judge);
-size_t judge_state_bytes(const struct judge_state *judge); /* of memory, about: state_bytes.c */
+/* Of memory: a sum over the arrays of the judges, without the allocator's own part and what one step needs only while it is
+ * judged.  A controller of many runs compares it with what each may have.
+ */
+size_t judge_state_bytes(const struct judge_state *judge);
 /* Within an attempt workers were ended and new ones begun, as elastic launchers do when members come or go: a world of
  * this size now.  Ranks whose process is gone are unseen until they open a ring again.
  */
@@ -140,7 +160,8 @@ struct judge {
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 
 /* Brings a verdict in: opens it, or marks the open one as seen again.  `draft` has kind, layer, ranks,
- * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: verdict table full.
+ * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: verdict table full, or a
+ * slowness that is less likely than not.
  */
 struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdict *draft,
                                          bool *fresh);
@@ -152,6 +173,10 @@ struct tracked_verdict *judge_state_group_verdict(struct judge_state *judge, uns
                                                   const char *group);
 struct tracked_verdict *judge_state_open_verdict(struct judge_state *judge, unsigned kind,
                                                  unsigned layer, uint32_t rank);
+/* What is learnt later goes into the verdict that stands: one fault is one verdict.  Its id, its begin and its cost
+ * stay as they are.
+ */
+void judge_state_renew(struct tracked_verdict *tracked, const struct verdict *draft);
 void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft,
                           uint32_t rank); /* and its node */
 /* Its process ended, and nobody saw with what status. */
@@ -162,5 +187,6 @@ int64_t judge_state_step_real_ns(const struct judge_state *judge,
 int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64_t mono_ns);
 /* Cost of a step to all ranks, had `flag`ged ranks been as their peers; -1: not known (no fit). */
 double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag);
+double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank);
 
 #endif

@@ -39,6 +39,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double straggler_forming_starts, straggler_forming_horizon, straggler_forming_inverted;
     double regress_share, regress_noises, regress_steps, regress_stay_share, regress_stepped;
     double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
+    double verdict_look, detect_false_alarms;
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
     double checkpoint_least_usual, checkpoint_least_share;
     double cpu_steps, cpu_bad_steps, cpu_strong_steps, cpu_few_nodes, cpu_wait_share;
@@ -46,7 +47,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
     double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;
-    double sync_usual_steps, checkpoint_least, startup_beat_most, straggler_settled;
+    double sync_chance, sync_usual_steps, checkpoint_least, startup_beat_most, straggler_settled;
     double straggler_late_steps, straggler_late_share;
     double straggler_migrates_past, crash_same, hang_look, hang_stuck_share;
     double imbalance_looks, imbalance_fit_steps, imbalance_fit_least, imbalance_vary_share;

@@ -5,7 +5,7 @@
  * and back costs more than all else that we do.  So the group's object is given a table of virtual functions of ours: a
  * copy of torch's own in which two places differ, allreduce() and the destructor.  The work that allreduce() returns is
  * given such a table, too, with another destructor: gloo's thread lets go of a work when it has done it, so that is
- * when it was over, told by the thread that did it, without the interpreter's lock.
+ * when it was over, recorded by the thread that did it, without the interpreter's lock.
  *
  * What is relied on is the C++ ABI of x86-64 (Itanium's), std::vector's first two words, and what the package has found
  * in this very process and compared with torch's exported symbols (bindings/python/lockstep/_gloo.py): where something

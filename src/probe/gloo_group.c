@@ -49,12 +49,12 @@ void gloo_aside(int change)
 
 uint32_t gloo_look(void)
 {
-    return gloo_open_tell(NULL);
+    return gloo_open_flush(NULL);
 }
 
 void gloo_over(void)
 {
-    gloo_open_tell(&aside);
+    gloo_open_flush(&aside);
 }
 
 /* ---- works ---- */
@@ -92,14 +92,14 @@ static struct work_class *class_find(void **theirs)
     return NULL;
 }
 
-static bool table_is_whole(void **table, size_t words)
+static bool gloo_table_is_complete(void **table, size_t words)
 {
     uintptr_t first = (uintptr_t)(table - HEAD_WORDS), end = (uintptr_t)(table + words);
 
     return torch.data_begin <= first && first < end && end <= torch.data_end;
 }
 
-static bool table_is_ours(void *const *table)
+static bool gloo_table_is_ours(void *const *table)
 {
     uintptr_t at = (uintptr_t)table;
 
@@ -111,7 +111,7 @@ static struct work_class *class_add(void **theirs)
 {
     struct work_class *class = NULL;
 
-    if (!table_is_whole(theirs, WORK_WORDS) ||
+    if (!gloo_table_is_complete(theirs, WORK_WORDS) ||
         atomic_flag_test_and_set_explicit(&classes_busy, memory_order_acquire))
         return NULL;
     for (size_t i = 0; i < COUNT(classes) && !class; i++)
@@ -132,7 +132,7 @@ static bool work_watch(struct object *work)
     void **theirs = atomic_load_explicit(&work->table, memory_order_relaxed);
     struct work_class *class = class_find(theirs);
 
-    if (!class && !table_is_ours(theirs))
+    if (!class && !gloo_table_is_ours(theirs))
         class = class_add(theirs);
     if (!class)
         return false;
@@ -158,7 +158,7 @@ int gloo_work(void *pointer, struct lockstep_probe *probe, int comm, uint64_t ke
 void gloo_done(void *work)
 {
     gloo_open_over(work, (uint64_t)time_mono_ns());
-    gloo_open_tell(NULL);
+    gloo_open_flush(NULL);
 }
 
 /* ---- groups ---- */
@@ -172,7 +172,7 @@ static struct watched groups[GROUPS];
 static void *group_words[HEAD_WORDS + GROUP_WORDS];
 static void **const group_table = group_words + HEAD_WORDS; /* ours */
 
-static uint64_t place_pack(uint32_t epoch, int comm, uint16_t stream)
+static uint64_t gloo_place_pack(uint32_t epoch, int comm, uint16_t stream)
 {
     return (uint64_t)epoch << 32 | (uint64_t)(uint16_t)comm << 16 | stream;
 }
@@ -265,7 +265,7 @@ int gloo_use(const struct gloo_torch *given, uint64_t size)
         given->group_delete >= GROUP_WORDS || given->work_delete >= WORK_WORDS)
         return -EINVAL;
     torch = *given;
-    if (!table_is_whole(torch.group_table, GROUP_WORDS))
+    if (!gloo_table_is_complete(torch.group_table, GROUP_WORDS))
         return -EINVAL;
     memcpy(group_words, torch.group_table - HEAD_WORDS, sizeof(group_words));
     group_table[torch.group_allreduce] = (void *)group_allreduce;
@@ -310,7 +310,7 @@ int gloo_watch(void *pointer, struct lockstep_probe *probe, int comm, uint16_t s
         group_forget(group);
         return 0;
     }
-    r = group_place(group, place_pack(probe_epoch(probe), comm, stream));
+    r = group_place(group, gloo_place_pack(probe_epoch(probe), comm, stream));
     if (r >= 0)
         atomic_store_explicit(&group->table, group_table, memory_order_release);
     return r;

@@ -30,13 +30,13 @@ static uint32_t gloo_open_place_of(uintptr_t work, uint32_t number)
     return (uint32_t)((mixed >> 40) + number) % ROOM;
 }
 
-static bool place_take(uint32_t at, uintptr_t from)
+static bool gloo_place_take(uint32_t at, uintptr_t from)
 {
     return atomic_compare_exchange_strong_explicit(&places[at], &from, BUSY, memory_order_acquire,
                                                    memory_order_relaxed);
 }
 
-static void place_give(uint32_t at, uintptr_t as)
+static void gloo_place_give(uint32_t at, uintptr_t as)
 {
     atomic_store_explicit(&places[at], as, memory_order_release);
 }
@@ -46,25 +46,25 @@ bool gloo_open_add(void *work, struct gloo_op op, const void *thread)
     for (uint32_t i = 0; i < WINDOW; i++) {
         uint32_t at = gloo_open_place_of((uintptr_t)work, i);
 
-        if (!place_take(at, FREE))
+        if (!gloo_place_take(at, FREE))
             continue;
         ops[at] = op;
         atomic_store_explicit(&threads[at], thread, memory_order_relaxed);
         atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
-        place_give(at, (uintptr_t)work);
+        gloo_place_give(at, (uintptr_t)work);
         return true;
     }
     return false;
 }
 
 /* The place of this work, which is the caller's then; ROOM: it has none. */
-static uint32_t place_find(const void *work)
+static uint32_t gloo_place_find(const void *work)
 {
     for (uint32_t i = 0; i < WINDOW; i++) {
         uint32_t at = gloo_open_place_of((uintptr_t)work, i);
 
         if (atomic_load_explicit(&places[at], memory_order_relaxed) == (uintptr_t)work &&
-            place_take(at, (uintptr_t)work))
+            gloo_place_take(at, (uintptr_t)work))
             return at;
     }
     return ROOM;
@@ -72,25 +72,25 @@ static uint32_t place_find(const void *work)
 
 void gloo_open_over(const void *work, uint64_t now_ns)
 {
-    uint32_t at = place_find(work);
+    uint32_t at = gloo_place_find(work);
 
     if (at == ROOM)
         return;
     ops[at].end_ns = now_ns;
-    place_give(at, OVER);
+    gloo_place_give(at, OVER);
 }
 
 void gloo_open_forget(const void *work)
 {
-    uint32_t at = place_find(work);
+    uint32_t at = gloo_place_find(work);
 
     if (at == ROOM)
         return;
     atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
-    place_give(at, FREE);
+    gloo_place_give(at, FREE);
 }
 
-static void op_end(const struct gloo_op *op)
+static void gloo_op_end(const struct gloo_op *op)
 {
     struct lockstep_probe *probe = probe_current();
 
@@ -98,7 +98,7 @@ static void op_end(const struct gloo_op *op)
         lockstep_coll_end(probe, op->comm, op->key, op->end_ns);
 }
 
-uint32_t gloo_open_tell(const void *thread)
+uint32_t gloo_open_flush(const void *thread)
 {
     if (atomic_load_explicit(&count, memory_order_relaxed) == 0)
         return 0;
@@ -109,11 +109,11 @@ uint32_t gloo_open_tell(const void *thread)
             continue;
         if (seen != OVER && atomic_load_explicit(&threads[at], memory_order_relaxed) != thread)
             continue;
-        if (!place_take(at, seen))
+        if (!gloo_place_take(at, seen))
             continue;
-        op_end(&ops[at]); /* one not known to be over has no time, and ends now */
+        gloo_op_end(&ops[at]); /* one not known to be over has no time, and ends now */
         atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
-        place_give(at, FREE);
+        gloo_place_give(at, FREE);
     }
     return atomic_load_explicit(&count, memory_order_relaxed);
 }

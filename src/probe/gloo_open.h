@@ -23,6 +23,6 @@ void gloo_open_over(const void *work, uint64_t now_ns);
 void gloo_open_forget(const void *work); /* its end will not be known */
 
 /* Puts ends into the ring: of all that are over, and of all that this thread launched (NULL: of no thread). */
-uint32_t gloo_open_tell(const void *thread); /* how many are left */
+uint32_t gloo_open_flush(const void *thread); /* how many are left */
 
 #endif

@@ -25,9 +25,16 @@ struct nccl_task {
 void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank);
 void nccl_comm_close(void *context);
 
+/* What the communicator is for that the caller is about to make, or to use for the first time: NCCL itself is rarely told a
+ * name.  One that is opened with so many ranks and this rank takes it; `ranks` 0: no such is expected any more.
+ */
+void nccl_group(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name);
+
 /* These give handles; NULL: none, and every call takes it. */
 void *nccl_group_start(void *context);
 void *nccl_task_start(void *context, const struct nccl_task *task);
+/* Of an operation without a kernel: only that it was launched will ever be known. */
+void nccl_launch(void *context, const struct nccl_task *task);
 void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns);
 void nccl_kernel_stop(void *kernel, uint64_t timer_ns);
 

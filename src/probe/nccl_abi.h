@@ -1,8 +1,8 @@
 /* nccl_abi.h - what NCCL and a profiler plugin of it hand each other, as far as we use it.
  *
- * NCCL looks for tables called ncclProfiler_vN, newest first.  Version 4 came with 2.27, version 5 with 2.28; later
- * ones are given to a plugin of version 5 by a shim of NCCL's own.  Before version 4 a communicator has no name and
- * the device no times: such an NCCL finds no table here and goes on without us.
+ * NCCL looks for tables called ncclProfiler_vN, newest first.  Version 4 came with 2.27, version 5 with 2.28, version 6 with
+ * 2.29; later ones are given to a plugin of version 6 by a shim of NCCL's own.  Before version 4 nobody says how many ranks a
+ * communicator has, and the device has no times: such an NCCL finds no table here and goes on without us.
  *
  * Layouts are NCCL's and not ours to change.  The members of the unions that we never look at are left out: they are
  * only ever handed to us by pointer.
@@ -20,6 +20,8 @@ enum nccl_event { /* also bits of the mask of what a plugin wants; a child's bri
     NCCL_EVENT_COLL = 1 << 1,
     NCCL_EVENT_P2P = 1 << 2,
     NCCL_EVENT_KERNEL = 1 << 6, /* one channel of a kernel */
+    NCCL_EVENT_CE_COLL =
+        1 << 12, /* a collective of copy engines: it has no kernel; from version 6 on */
 };
 
 #define NCCL_SUCCESS 0 /* nothing else is ever returned: training goes on */
@@ -78,6 +80,29 @@ struct nccl_descr_v5 {
     };
 };
 
+struct nccl_ce_coll_v6 {
+    uint64_t number;
+    const char *func;
+    const void *send;
+    void *receive;
+    size_t count;
+    int root;
+    const char *datatype;
+};
+
+/* As in version 5, and one more. */
+struct nccl_descr_v6 {
+    union {
+        struct nccl_descr_v5 v5;
+        struct {
+            uint64_t type;
+            void *parent;
+            int rank;
+            struct nccl_ce_coll_v6 ce_coll;
+        };
+    };
+};
+
 union nccl_state { /* of what is told while an event goes on; of a kernel: when it was over */
     uint64_t timer_ns;
 };
@@ -102,10 +127,24 @@ struct nccl_profiler_v5 {
     int (*finalize)(void *context);
 };
 
+struct nccl_profiler_v6 {
+    const char *name;
+    int (*init)(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks,
+                int rank, void *log);
+    int (*start)(void *context, void **handle, struct nccl_descr_v6 *descr);
+    int (*stop)(void *handle);
+    int (*record)(void *handle, int state, union nccl_state *args);
+    int (*finalize)(void *context);
+};
+
 _Static_assert(offsetof(struct nccl_descr_v4, coll.channels) == 80, "NCCL's layout");
 _Static_assert(offsetof(struct nccl_descr_v4, coll.protocol) == 96, "NCCL's layout");
 _Static_assert(offsetof(struct nccl_descr_v5, coll.group) == 104, "NCCL's layout");
 _Static_assert(offsetof(struct nccl_descr_v5, p2p.group) == 64, "NCCL's layout");
 _Static_assert(offsetof(struct nccl_descr_v5, kernel.timer_ns) == 32, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v6, v5.coll.is.func) == 32, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v6, ce_coll.func) == 32, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v6, ce_coll.count) == 56, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v6, ce_coll.datatype) == 72, "NCCL's layout");
 
 #endif

@@ -24,6 +24,11 @@ static struct {
     struct lockstep_probe *_Atomic probe;       /* the process has one for good */
     uint32_t opened; /* epoch of the ring that we opened; 0: others did */
     uint32_t open;   /* communicators */
+    struct {
+        uint32_t ranks, rank; /* ranks 0: none is expected */
+        enum lockstep_comm_kind kind;
+        char name[32];
+    } group; /* that is about to be made */
 } nccl = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- handles: a bit so that none is NULL, then kind, slot, channel and number ---- */
@@ -69,7 +74,7 @@ enum nccl_mode nccl_mode(void)
     return text && strcmp(text, "how") == 0 ? NCCL_MODE_METHOD : NCCL_MODE_TIMES;
 }
 
-static bool number_from(const char *name, uint64_t *ret)
+static bool nccl_number_from(const char *name, uint64_t *ret)
 {
     const char *text = getenv(name);
     char *end;
@@ -82,7 +87,7 @@ static bool number_from(const char *name, uint64_t *ret)
 }
 
 /* As launchers say it: torchrun and `lockstep run`, Slurm, Open MPI, MPICH. */
-static bool rank_from_environment(uint32_t *ret_rank, uint32_t *ret_world)
+static bool nccl_rank_from_environment(uint32_t *ret_rank, uint32_t *ret_world)
 {
     static const char *const names[][2] = { { "RANK", "WORLD_SIZE" },
                                             { "SLURM_PROCID", "SLURM_NTASKS" },
@@ -93,7 +98,8 @@ static bool rank_from_environment(uint32_t *ret_rank, uint32_t *ret_world)
     if (!getenv("LOCKSTEP_DIR") && !getenv("LOCKSTEP_RUN"))
         return false; /* nobody is there to read a ring */
     for (size_t i = 0; i < COUNT(names); i++) {
-        if (number_from(names[i][0], &rank) && number_from(names[i][1], &world) && rank < world) {
+        if (nccl_number_from(names[i][0], &rank) && nccl_number_from(names[i][1], &world) &&
+            rank < world) {
             *ret_rank = (uint32_t)rank;
             *ret_world = (uint32_t)world;
             return true;
@@ -103,7 +109,7 @@ static bool rank_from_environment(uint32_t *ret_rank, uint32_t *ret_world)
 }
 
 /* NCCL has no way to hand the reason to the program. */
-static void ring_complain(uint32_t rank, const char *why)
+static void nccl_ring_complain(uint32_t rank, const char *why)
 {
     const char *quiet = getenv("LOCKSTEP_QUIET");
     char line[384];
@@ -118,17 +124,17 @@ static void ring_complain(uint32_t rank, const char *why)
 }
 
 /* The ring that is open, without holding it: whoever opened it says when it ends.  Else one of our own. */
-static struct lockstep_probe *ring_now(void)
+static struct lockstep_probe *nccl_ring_now(void)
 {
     struct lockstep_probe *probe = probe_current();
     uint32_t rank, world;
     char why[256];
 
-    if (probe_epoch(probe) == 0 && rank_from_environment(&rank, &world)) {
+    if (probe_epoch(probe) == 0 && nccl_rank_from_environment(&rank, &world)) {
         if (lockstep_probe_open(rank, world, &probe, why, sizeof(why)) == 0)
             nccl.opened = probe_epoch(probe);
         else
-            ring_complain(rank, why);
+            nccl_ring_complain(rank, why);
     }
     if (probe_epoch(probe) == 0)
         return NULL;
@@ -144,14 +150,14 @@ struct lockstep_probe *nccl_ring(void)
 /* A place for the communicator in the ring that is open now.  With the lock held. */
 static bool comm_join(struct nccl_comm *comm)
 {
-    struct lockstep_probe *probe = ring_now();
+    struct lockstep_probe *probe = nccl_ring_now();
     uint32_t world = probe ? probe->header->world : 0;
     int place = -ENODEV;
 
     if (probe)
-        place = lockstep_comm_add(probe, comm->id, comm->ranks, comm->rank,
-                                  comm->ranks == world ? LOCKSTEP_COMM_WORLD : LOCKSTEP_COMM_OTHER,
-                                  comm->name);
+        place =
+            lockstep_comm_add(probe, comm->id, comm->ranks, comm->rank,
+                              comm->ranks == world ? LOCKSTEP_COMM_WORLD : comm->kind, comm->name);
     if (place < 0)
         return false;
     memset(comm->method, 0, sizeof(comm->method)); /* this ring was told of no way yet */
@@ -209,6 +215,31 @@ static int comm_slot(uint64_t id)
     return slot;
 }
 
+void nccl_group(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name)
+{
+    pthread_mutex_lock(&nccl.lock);
+    nccl.group.ranks = ranks;
+    nccl.group.rank = rank;
+    nccl.group.kind =
+        kind < LOCKSTEP_COMM_KIND_COUNT ? (enum lockstep_comm_kind)kind : LOCKSTEP_COMM_OTHER;
+    snprintf(nccl.group.name, sizeof(nccl.group.name), "%s", name ? name : "");
+    pthread_mutex_unlock(&nccl.lock);
+}
+
+/* NCCL's own word first, if the program gave it one. */
+static void comm_name(struct nccl_comm *comm, const char *name)
+{
+    bool expected = nccl.group.ranks == comm->ranks && nccl.group.rank == comm->rank;
+
+    comm->kind = expected ? nccl.group.kind : LOCKSTEP_COMM_OTHER;
+    if (!name || !name[0])
+        name = expected && nccl.group.name[0] ? nccl.group.name : "nccl";
+    memset(comm->name, 0, sizeof(comm->name));
+    memcpy(comm->name, name, strnlen(name, sizeof(comm->name) - 1));
+    if (expected)
+        nccl.group.ranks = 0; /* it is one communicator's */
+}
+
 /* Numbers go on: a handle of the communicator that was here before is none of this one's. */
 static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, uint32_t ranks,
                        uint32_t rank)
@@ -216,8 +247,7 @@ static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, ui
     comm->id = id;
     comm->ranks = ranks;
     comm->rank = rank;
-    memset(comm->name, 0, sizeof(comm->name));
-    memcpy(comm->name, name ? name : "nccl", strnlen(name ? name : "nccl", sizeof(comm->name) - 1));
+    comm_name(comm, name);
     comm->times = nccl_mode() == NCCL_MODE_TIMES;
     comm->blurred = false;
     comm->settled = atomic_load_explicit(&comm->launched, relaxed);
@@ -227,7 +257,7 @@ static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, ui
                           relaxed);
     comm->first_ns = lockstep_clock_ns();
     comm->clock = (struct nccl_clock){ 0 };
-    atomic_store_explicit(&comm->heard, 0, relaxed);
+    atomic_store_explicit(&comm->kernels, 0, relaxed);
     atomic_store_explicit(&comm->epoch, 0, relaxed);
 }
 
@@ -307,8 +337,8 @@ static const struct nccl_word datatypes[] = {
     { "ncclFloat8e5m2", LOCKSTEP_DTYPE_FLOAT8_E5M2, 1 },
 };
 
-static struct nccl_word word_find(const struct nccl_word *table, size_t count, const char *text,
-                                  struct nccl_word other)
+static struct nccl_word nccl_word_find(const struct nccl_word *table, size_t count,
+                                       const char *text, struct nccl_word other)
 {
     for (size_t i = 0; text && i < count; i++)
         if (strcmp(table[i].text, text) == 0)
@@ -318,16 +348,16 @@ static struct nccl_word word_find(const struct nccl_word *table, size_t count, c
 
 struct nccl_word nccl_func(const char *text)
 {
-    return word_find(funcs, COUNT(funcs), text, (struct nccl_word){ 0 });
+    return nccl_word_find(funcs, COUNT(funcs), text, (struct nccl_word){ 0 });
 }
 
 struct nccl_word nccl_datatype(const char *text)
 {
-    return word_find(datatypes, COUNT(datatypes), text,
-                     (struct nccl_word){ .number = LOCKSTEP_DTYPE_OTHER, .size = 1 });
+    return nccl_word_find(datatypes, COUNT(datatypes), text,
+                          (struct nccl_word){ .number = LOCKSTEP_DTYPE_OTHER, .size = 1 });
 }
 
-static struct nccl_method *method_find(struct nccl_comm *comm, uint32_t op, uint64_t bytes)
+static struct nccl_method *nccl_method_find(struct nccl_comm *comm, uint32_t op, uint64_t bytes)
 {
     uint64_t at = hash64_u64(op, bytes);
 
@@ -344,13 +374,13 @@ static struct nccl_method *method_find(struct nccl_comm *comm, uint32_t op, uint
     return NULL;
 }
 
-void nccl_method_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
-                      const struct nccl_task *task)
+void nccl_method_put(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
+                     const struct nccl_task *task)
 {
     const char *algorithm = task->algorithm ? task->algorithm : "";
     const char *protocol = task->protocol ? task->protocol : "";
     size_t first = strnlen(algorithm, RING_METHOD_TEXT), second;
-    struct nccl_method *method = method_find(comm, op, bytes_round(bytes));
+    struct nccl_method *method = nccl_method_find(comm, op, bytes_round(bytes));
     char text[2 * RING_METHOD_TEXT + 2];
 
     if (!method || (method->changes && method->channels == task->channels &&

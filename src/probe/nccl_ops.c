@@ -15,7 +15,7 @@
 
 /* ---- launches ---- */
 
-static uint64_t group_next(struct nccl_comm *comm)
+static uint64_t nccl_group_next(struct nccl_comm *comm)
 {
     return atomic_fetch_add_explicit(&comm->grouped, 1, relaxed) + 1;
 }
@@ -28,11 +28,11 @@ void *nccl_group_start(void *context)
     if (!comm)
         return NULL;
     handle.kind = HANDLE_GROUP;
-    handle.number = group_next(comm);
+    handle.number = nccl_group_next(comm);
     return nccl_handle_pack(handle);
 }
 
-static uint64_t group_of(struct nccl_comm *comm, const void *group)
+static uint64_t nccl_group_of(struct nccl_comm *comm, const void *group)
 {
     struct nccl_handle handle;
 
@@ -40,30 +40,34 @@ static uint64_t group_of(struct nccl_comm *comm, const void *group)
         handle.number > atomic_load_explicit(&comm->first_group, relaxed) &&
         handle.number <= atomic_load_explicit(&comm->grouped, relaxed))
         return handle.number;
-    return group_next(comm);
+    return nccl_group_next(comm);
 }
 
-static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uint32_t op,
-                       uint64_t bytes, uint32_t dtype)
+/* The mark of a launch.  The device runs a communicator's ops in order: it is one stream from `stream` on. */
+static uint64_t nccl_op_mark(const struct nccl_comm *comm, const struct nccl_task *task,
+                             struct lockstep_op_desc desc, uint32_t stream)
+{
+    int place = atomic_load_explicit(&comm->place, relaxed);
+
+    desc.size = sizeof(desc);
+    desc.comm = place;
+    desc.peer = task->peer;
+    desc.stream = (uint16_t)(stream + (uint32_t)place);
+    return task->p2p ? lockstep_p2p_enqueue(nccl_ring(), &desc)
+                     : lockstep_coll_enqueue(nccl_ring(), &desc);
+}
+
+static void *nccl_op_launch(struct nccl_comm *comm, const struct nccl_task *task,
+                            struct lockstep_op_desc desc)
 {
     uint64_t number = atomic_fetch_add_explicit(&comm->launched, 1, relaxed) + 1;
     struct nccl_op *at = &comm->op[number % NCCL_OPS];
-    int place = atomic_load_explicit(&comm->place, relaxed);
-    /* The device runs a communicator's ops in order. */
-    const struct lockstep_op_desc desc = { .size = sizeof(desc),
-                                           .comm = place,
-                                           .op = op,
-                                           .bytes = bytes,
-                                           .dtype = dtype,
-                                           .peer = task->peer,
-                                           .stream = (uint16_t)(LOCKSTEP_DEVICE_OPS + place) };
     uint64_t key;
 
     atomic_store_explicit(&at->word, 0, relaxed); /* what was there is let go */
-    key = task->p2p ? lockstep_p2p_enqueue(nccl_ring(), &desc)
-                    : lockstep_coll_enqueue(nccl_ring(), &desc);
+    key = nccl_op_mark(comm, task, desc, LOCKSTEP_DEVICE_OPS);
     atomic_store_explicit(&at->key, key, memory_order_release); /* after that */
-    atomic_store_explicit(&at->group, group_of(comm, task->group), relaxed);
+    atomic_store_explicit(&at->group, nccl_group_of(comm, task->group), relaxed);
     atomic_store_explicit(&at->enqueue_ns, lockstep_clock_ns(), relaxed);
     atomic_store_explicit(&at->start_ns, 0, relaxed);
     atomic_store_explicit(&at->stop_ns, 0, relaxed);
@@ -76,46 +80,68 @@ static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uin
         (struct nccl_handle){ .kind = HANDLE_TASK, .slot = comm->slot, .number = number });
 }
 
-/* An NCCL that never tells of kernels, for whatever reason, would leave ops that seem never to begin.  It must be
- * beyond doubt, since from then on this rank's count of launches stands still.
- */
-static bool comm_is_deaf(const struct nccl_comm *comm)
+/* An NCCL that never tells of kernels, for whatever reason, would leave ops that seem never to begin. */
+static bool nccl_comm_is_deaf(const struct nccl_comm *comm)
 {
-    return atomic_load_explicit(&comm->heard, relaxed) == 0 &&
+    return atomic_load_explicit(&comm->kernels, relaxed) == 0 &&
            atomic_load_explicit(&comm->launched, relaxed) -
                    atomic_load_explicit(&comm->first, relaxed) >=
                DEAF_LAUNCHES &&
            lockstep_clock_ns() - comm->first_ns >= DEAF_NS;
 }
 
-void *nccl_task_start(void *context, const struct nccl_task *task)
+/* The communicator of a task and what is said of it; NULL: it is not recorded. */
+static struct nccl_comm *nccl_task_of(void *context, const struct nccl_task *task,
+                                      struct lockstep_op_desc *ret)
 {
     struct nccl_word func = nccl_func(task->func), type = nccl_datatype(task->datatype);
     bool message = func.number == LOCKSTEP_OP_SEND || func.number == LOCKSTEP_OP_RECV;
-    uint64_t bytes = task->count * type.size;
     struct nccl_handle handle;
     struct nccl_comm *comm = nccl_handle_comm(context, HANDLE_COMM, &handle);
 
     if (!comm || task->p2p != message || !nccl_comm_joined(comm))
         return NULL;
-    if (func.number == 0)
-        func.number = LOCKSTEP_OP_OTHER;
+    *ret = (struct lockstep_op_desc){ .op = func.number ? func.number : LOCKSTEP_OP_OTHER,
+                                      .bytes = task->count * type.size,
+                                      .dtype = type.number };
+    return comm;
+}
+
+void nccl_launch(void *context, const struct nccl_task *task)
+{
+    struct lockstep_op_desc desc;
+    const struct nccl_comm *comm = nccl_task_of(context, task, &desc);
+
+    if (comm && comm->times)
+        nccl_op_mark(comm, task, desc, LOCKSTEP_DEVICE_LAUNCHES);
+}
+
+void *nccl_task_start(void *context, const struct nccl_task *task)
+{
+    struct lockstep_op_desc desc;
+    struct nccl_comm *comm = nccl_task_of(context, task, &desc);
+
+    if (!comm)
+        return NULL;
     if (!task->p2p)
-        nccl_method_tell(comm, func.number, bytes, task);
+        nccl_method_put(comm, desc.op, desc.bytes, task);
+    /* Without channels no kernel is launched. */
+    if (!comm->times || task->channels == 0)
+        return NULL;
     /* A message to itself, as in every all-to-all, puts NCCL's count of kernels out of step with the device's: from then on
-     * it tells of one what was another's (seen with 2.28.9).  All members make that call at the same place, so their
-     * counts of launches stay alike.
+     * it tells of one what was another's (seen with 2.28.9).  So only launches are recorded, which alone show who has not
+     * come.
      */
     comm->blurred |= task->p2p && task->peer == comm->rank;
-    /* Without channels no kernel is told. */
-    if (!comm->times || comm->blurred || task->channels == 0 || comm_is_deaf(comm))
-        return NULL;
-    return op_launch(comm, task, func.number, bytes, type.number);
+    if (!comm->blurred && !nccl_comm_is_deaf(comm))
+        return nccl_op_launch(comm, task, desc);
+    nccl_op_mark(comm, task, desc, LOCKSTEP_DEVICE_LAUNCHES);
+    return NULL;
 }
 
 /* ---- kernels ---- */
 
-static struct nccl_op *op_find(struct nccl_comm *comm, uint64_t number)
+static struct nccl_op *nccl_op_find(struct nccl_comm *comm, uint64_t number)
 {
     struct nccl_op *op = &comm->op[number % NCCL_OPS];
 
@@ -126,13 +152,13 @@ static struct nccl_op *op_find(struct nccl_comm *comm, uint64_t number)
     return op;
 }
 
-static bool op_is(const struct nccl_op *op, unsigned state)
+static bool nccl_op_is(const struct nccl_op *op, unsigned state)
 {
     return (atomic_load_explicit(&op->word, relaxed) & state) != 0;
 }
 
 /* False: it was so already, or another has taken its place. */
-static bool op_turn(struct nccl_op *op, uint64_t number, unsigned from, unsigned to)
+static bool nccl_op_turn(struct nccl_op *op, uint64_t number, unsigned from, unsigned to)
 {
     uint64_t word = number << OP_STATE_BITS | from;
 
@@ -140,14 +166,15 @@ static bool op_turn(struct nccl_op *op, uint64_t number, unsigned from, unsigned
                                                    memory_order_acq_rel, relaxed);
 }
 
-static void op_start(struct nccl_comm *comm, struct nccl_op *op, uint64_t number, uint64_t time_ns)
+static void nccl_op_start(struct nccl_comm *comm, struct nccl_op *op, uint64_t number,
+                          uint64_t time_ns)
 {
     int place = atomic_load_explicit(&comm->place, relaxed);
     uint64_t key = atomic_load_explicit(&op->key, memory_order_acquire);
     bool p2p = atomic_load_explicit(&op->p2p, relaxed);
 
     time_ns = MAX(time_ns, atomic_load_explicit(&op->enqueue_ns, relaxed));
-    if (!op_turn(op, number, 0, OP_STARTED))
+    if (!nccl_op_turn(op, number, 0, OP_STARTED))
         return;
     atomic_store_explicit(&op->start_ns, time_ns, relaxed);
     if (p2p)
@@ -156,15 +183,16 @@ static void op_start(struct nccl_comm *comm, struct nccl_op *op, uint64_t number
         lockstep_coll_start(nccl_ring(), place, key, time_ns);
 }
 
-static void op_end(struct nccl_comm *comm, struct nccl_op *op, uint64_t number, uint64_t time_ns)
+static void nccl_op_end(struct nccl_comm *comm, struct nccl_op *op, uint64_t number,
+                        uint64_t time_ns)
 {
     int place = atomic_load_explicit(&comm->place, relaxed);
     uint64_t key = atomic_load_explicit(&op->key, memory_order_acquire);
     bool p2p = atomic_load_explicit(&op->p2p, relaxed);
 
-    op_start(comm, op, number, time_ns); /* where nothing was told: it was over by then */
+    nccl_op_start(comm, op, number, time_ns); /* where nothing was told: it was over by then */
     time_ns = MAX(time_ns, atomic_load_explicit(&op->start_ns, relaxed));
-    if (!op_turn(op, number, OP_STARTED, OP_STARTED | OP_ENDED))
+    if (!nccl_op_turn(op, number, OP_STARTED, OP_STARTED | OP_ENDED))
         return;
     if (p2p)
         lockstep_p2p_end(nccl_ring(), place, key, time_ns);
@@ -173,35 +201,37 @@ static void op_end(struct nccl_comm *comm, struct nccl_op *op, uint64_t number, 
 }
 
 /* The next of a group, which is one kernel and lies together: `way` is 1 or -1.  NULL: that was all. */
-static struct nccl_op *group_step(struct nccl_comm *comm, uint64_t *number, int way, uint64_t group)
+static struct nccl_op *nccl_group_step(struct nccl_comm *comm, uint64_t *number, int way,
+                                       uint64_t group)
 {
     struct nccl_op *op;
 
     *number += (uint64_t)(int64_t)way;
-    op = op_find(comm, *number);
+    op = nccl_op_find(comm, *number);
     return op && atomic_load_explicit(&op->group, relaxed) == group ? op : NULL;
 }
 
 /* A kernel has begun, and with it all of its group, also those of which NCCL tells nothing. */
-static void group_begin(struct nccl_comm *comm, struct nccl_op *first, uint64_t number,
-                        uint64_t time_ns)
+static void nccl_group_begin(struct nccl_comm *comm, struct nccl_op *first, uint64_t number,
+                             uint64_t time_ns)
 {
     uint64_t group = atomic_load_explicit(&first->group, relaxed);
 
-    if (op_is(first, OP_STARTED))
+    if (nccl_op_is(first, OP_STARTED))
         return;
-    op_start(comm, first, number, time_ns);
+    nccl_op_start(comm, first, number, time_ns);
     for (int way = -1; way <= 1; way += 2) {
         uint64_t at = number;
         struct nccl_op *op;
 
-        while ((op = group_step(comm, &at, way, group)) != NULL)
-            op_start(comm, op, at, time_ns);
+        while ((op = nccl_group_step(comm, &at, way, group)) != NULL)
+            nccl_op_start(comm, op, at, time_ns);
     }
 }
 
 /* When the last of a group was told to be over; 0: nothing was told. */
-static uint64_t group_stop_ns(struct nccl_comm *comm, const struct nccl_op *of, uint64_t number)
+static uint64_t nccl_group_stop_ns(struct nccl_comm *comm, const struct nccl_op *of,
+                                   uint64_t number)
 {
     uint64_t group = atomic_load_explicit(&of->group, relaxed);
     uint64_t last_ns = atomic_load_explicit(&of->stop_ns, relaxed);
@@ -210,7 +240,7 @@ static uint64_t group_stop_ns(struct nccl_comm *comm, const struct nccl_op *of, 
         uint64_t at = number;
         struct nccl_op *op;
 
-        while ((op = group_step(comm, &at, way, group)) != NULL)
+        while ((op = nccl_group_step(comm, &at, way, group)) != NULL)
             last_ns = MAX(last_ns, atomic_load_explicit(&op->stop_ns, relaxed));
     }
     return last_ns;
@@ -219,7 +249,7 @@ static uint64_t group_stop_ns(struct nccl_comm *comm, const struct nccl_op *of, 
 /* One kernel of a communicator follows the other on its device: when one is over, so are all of earlier groups, whatever
  * was told of them.
  */
-static void comm_settle(struct nccl_comm *comm, const struct nccl_op *over, uint64_t number)
+static void nccl_comm_settle(struct nccl_comm *comm, const struct nccl_op *over, uint64_t number)
 {
     uint64_t group = atomic_load_explicit(&over->group, relaxed);
     uint64_t start_ns = atomic_load_explicit(&over->start_ns, relaxed), stop_ns = 0, of = 0;
@@ -227,36 +257,36 @@ static void comm_settle(struct nccl_comm *comm, const struct nccl_op *over, uint
     if (number > comm->settled + NCCL_OPS)
         comm->settled = number - NCCL_OPS;
     for (; comm->settled + 1 < number; comm->settled++) {
-        struct nccl_op *op = op_find(comm, comm->settled + 1);
+        struct nccl_op *op = nccl_op_find(comm, comm->settled + 1);
 
-        if (!op || op_is(op, OP_ENDED))
+        if (!op || nccl_op_is(op, OP_ENDED))
             continue;
         if (atomic_load_explicit(&op->group, relaxed) >= group)
             return;
         if (atomic_load_explicit(&op->group, relaxed) != of) { /* once a group: it may be long */
             of = atomic_load_explicit(&op->group, relaxed);
-            stop_ns = group_stop_ns(comm, op, comm->settled + 1);
+            stop_ns = nccl_group_stop_ns(comm, op, comm->settled + 1);
         }
-        op_end(comm, op, comm->settled + 1, stop_ns ? stop_ns : start_ns);
+        nccl_op_end(comm, op, comm->settled + 1, stop_ns ? stop_ns : start_ns);
     }
 }
 
-static struct nccl_op *op_told(struct nccl_comm *comm, struct nccl_handle handle)
+static struct nccl_op *nccl_op_of_handle(struct nccl_comm *comm, struct nccl_handle handle)
 {
-    return comm ? op_find(comm, handle.number) : NULL;
+    return comm ? nccl_op_find(comm, handle.number) : NULL;
 }
 
 void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns)
 {
     struct nccl_handle handle;
     struct nccl_comm *comm = nccl_handle_comm(task, HANDLE_TASK, &handle);
-    struct nccl_op *op = op_told(comm, handle);
+    struct nccl_op *op = nccl_op_of_handle(comm, handle);
 
     if (!op || channel >= NCCL_CHANNELS)
         return NULL;
-    atomic_fetch_add_explicit(&comm->heard, 1, relaxed);
-    group_begin(comm, op, handle.number,
-                nccl_clock_host(&comm->clock, timer_ns, lockstep_clock_ns()));
+    atomic_fetch_add_explicit(&comm->kernels, 1, relaxed);
+    nccl_group_begin(comm, op, handle.number,
+                     nccl_clock_host(&comm->clock, timer_ns, lockstep_clock_ns()));
     handle.kind = HANDLE_KERNEL;
     handle.channel = channel;
     return nccl_handle_pack(handle);
@@ -266,7 +296,7 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
 {
     struct nccl_handle handle;
     struct nccl_comm *comm = nccl_handle_comm(kernel, HANDLE_KERNEL, &handle);
-    struct nccl_op *op = op_told(comm, handle);
+    struct nccl_op *op = nccl_op_of_handle(comm, handle);
     uint64_t bit = UINT64_C(1) << handle.channel, stopped, time_ns;
 
     if (!op)
@@ -280,8 +310,8 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
     if ((uint32_t)__builtin_popcountll(stopped | bit) <
         atomic_load_explicit(&op->channels, relaxed))
         return;
-    op_end(comm, op, handle.number, time_ns);
-    comm_settle(comm, op, handle.number);
+    nccl_op_end(comm, op, handle.number, time_ns);
+    nccl_comm_settle(comm, op, handle.number);
 }
 
 /* ---- a device's times on the host's clock. ---- */

@@ -15,11 +15,13 @@
 
 static _Atomic(int *) plugin_mask; /* NCCL's own: what it tells of, in all communicators */
 
-static int mask_wanted(void)
+static _Atomic int plugin_more; /* events that only this version of the table has */
+
+static int nccl_mask_wanted(void)
 {
     switch (nccl_mode()) {
     case NCCL_MODE_TIMES:
-        return NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL;
+        return NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL | atomic_load(&plugin_more);
     case NCCL_MODE_METHOD:
         return NCCL_EVENT_COLL;
     default:
@@ -32,13 +34,14 @@ static int plugin_open(void **context, int *mask, const char *name, uint64_t id,
 {
     *context = nccl_comm_open(id, name, ranks, rank);
     if (*context) {
-        *mask = mask_wanted();
+        *mask = nccl_mask_wanted();
         atomic_store(&plugin_mask, mask);
     }
     return NCCL_SUCCESS;
 }
 
-static void coll_start(void *context, void **handle, const struct nccl_coll_v4 *coll, void *group)
+static void nccl_coll_start(void *context, void **handle, const struct nccl_coll_v4 *coll,
+                            void *group)
 {
     *handle = nccl_task_start(context, &(struct nccl_task){ .func = coll->func,
                                                             .datatype = coll->datatype,
@@ -49,7 +52,7 @@ static void coll_start(void *context, void **handle, const struct nccl_coll_v4 *
                                                             .group = group });
 }
 
-static void p2p_start(void *context, void **handle, const struct nccl_p2p_v4 *p2p, void *group)
+static void nccl_p2p_start(void *context, void **handle, const struct nccl_p2p_v4 *p2p, void *group)
 {
     if (p2p->peer >= 0)
         *handle = nccl_task_start(context, &(struct nccl_task){ .p2p = true,
@@ -61,7 +64,7 @@ static void p2p_start(void *context, void **handle, const struct nccl_p2p_v4 *p2
                                                                 .group = group });
 }
 
-static int start_v4(void *context, void **handle, struct nccl_descr_v4 *descr)
+static int nccl_start_v4(void *context, void **handle, struct nccl_descr_v4 *descr)
 {
     *handle = NULL;
     switch (descr->type) {
@@ -69,10 +72,10 @@ static int start_v4(void *context, void **handle, struct nccl_descr_v4 *descr)
         *handle = nccl_group_start(context);
         break;
     case NCCL_EVENT_COLL:
-        coll_start(context, handle, &descr->coll, descr->parent);
+        nccl_coll_start(context, handle, &descr->coll, descr->parent);
         break;
     case NCCL_EVENT_P2P:
-        p2p_start(context, handle, &descr->p2p, descr->parent);
+        nccl_p2p_start(context, handle, &descr->p2p, descr->parent);
         break;
     case NCCL_EVENT_KERNEL:
         *handle = nccl_kernel_start(descr->parent, descr->kernel.channel, descr->kernel.timer_ns);
@@ -83,7 +86,7 @@ static int start_v4(void *context, void **handle, struct nccl_descr_v4 *descr)
     return NCCL_SUCCESS;
 }
 
-static int start_v5(void *context, void **handle, struct nccl_descr_v5 *descr)
+static int nccl_start_v5(void *context, void **handle, struct nccl_descr_v5 *descr)
 {
     *handle = NULL;
     switch (descr->type) {
@@ -91,10 +94,10 @@ static int start_v5(void *context, void **handle, struct nccl_descr_v5 *descr)
         *handle = nccl_group_start(context);
         break;
     case NCCL_EVENT_COLL:
-        coll_start(context, handle, &descr->coll.is, descr->coll.group);
+        nccl_coll_start(context, handle, &descr->coll.is, descr->coll.group);
         break;
     case NCCL_EVENT_P2P:
-        p2p_start(context, handle, &descr->p2p.is, descr->p2p.group);
+        nccl_p2p_start(context, handle, &descr->p2p.is, descr->p2p.group);
         break;
     case NCCL_EVENT_KERNEL:
         *handle = nccl_kernel_start(descr->parent, descr->kernel.channel, descr->kernel.timer_ns);
@@ -102,6 +105,17 @@ static int start_v5(void *context, void **handle, struct nccl_descr_v5 *descr)
     default: /* a kind that was not asked for, or its parents' */
         break;
     }
+    return NCCL_SUCCESS;
+}
+
+static int nccl_start_v6(void *context, void **handle, struct nccl_descr_v6 *descr)
+{
+    if (descr->type != NCCL_EVENT_CE_COLL)
+        return nccl_start_v5(context, handle, &descr->v5);
+    *handle = NULL;
+    nccl_launch(context, &(struct nccl_task){ .func = descr->ce_coll.func,
+                                              .datatype = descr->ce_coll.datatype,
+                                              .count = descr->ce_coll.count });
     return NCCL_SUCCESS;
 }
 
@@ -128,8 +142,8 @@ static int plugin_finalize(void *context)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the signature is NCCL's */
-static int init_v4(void **context, int *mask, const char *name, uint64_t id, int nodes, int ranks,
-                   int rank, void *log)
+static int nccl_init_v4(void **context, int *mask, const char *name, uint64_t id, int nodes,
+                        int ranks, int rank, void *log)
 {
     (void)nodes;
     (void)log;
@@ -137,18 +151,28 @@ static int init_v4(void **context, int *mask, const char *name, uint64_t id, int
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the signature is NCCL's */
-static int init_v5(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks,
-                   int rank, void *log)
+static int nccl_init_v5(void **context, uint64_t id, int *mask, const char *name, int nodes,
+                        int ranks, int rank, void *log)
 {
     (void)nodes;
     (void)log;
     return plugin_open(context, mask, name, id, ranks, rank);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the signature is NCCL's */
+static int nccl_init_v6(void **context, uint64_t id, int *mask, const char *name, int nodes,
+                        int ranks, int rank, void *log)
+{
+    (void)nodes;
+    (void)log;
+    atomic_store(&plugin_more, NCCL_EVENT_CE_COLL);
+    return plugin_open(context, mask, name, id, ranks, rank);
+}
+
 const struct nccl_profiler_v4 ncclProfiler_v4 = {
     .name = "lockstep",
-    .init = init_v4,
-    .start = start_v4,
+    .init = nccl_init_v4,
+    .start = nccl_start_v4,
     .stop = plugin_stop,
     .record = plugin_record,
     .finalize = plugin_finalize,
@@ -156,8 +180,17 @@ const struct nccl_profiler_v4 ncclProfiler_v4 = {
 
 const struct nccl_profiler_v5 ncclProfiler_v5 = {
     .name = "lockstep",
-    .init = init_v5,
-    .start = start_v5,
+    .init = nccl_init_v5,
+    .start = nccl_start_v5,
+    .stop = plugin_stop,
+    .record = plugin_record,
+    .finalize = plugin_finalize,
+};
+
+const struct nccl_profiler_v6 ncclProfiler_v6 = {
+    .name = "lockstep",
+    .init = nccl_init_v6,
+    .start = nccl_start_v6,
     .stop = plugin_stop,
     .record = plugin_record,
     .finalize = plugin_finalize,
@@ -168,5 +201,5 @@ void nccl_watch(int on)
     int *mask = atomic_load(&plugin_mask);
 
     if (mask)
-        __atomic_store_n(mask, on ? mask_wanted() : 0, __ATOMIC_RELAXED);
+        __atomic_store_n(mask, on ? nccl_mask_wanted() : 0, __ATOMIC_RELAXED);
 }

@@ -12,6 +12,7 @@
 
 extern const struct nccl_profiler_v4 ncclProfiler_v4;
 extern const struct nccl_profiler_v5 ncclProfiler_v5;
+extern const struct nccl_profiler_v6 ncclProfiler_v6;
 
 /* Has NCCL tell us nothing, or all that is wanted, from the next launch on.  For who measures what that costs. */
 void nccl_watch(int on);

@@ -47,12 +47,13 @@ struct nccl_comm {
     _Atomic uint64_t number; /* of those that were in this slot */
     uint32_t ranks, rank, slot;
     char name[32];
-    bool times; /* of the device are wanted */
+    enum lockstep_comm_kind kind; /* as far as anybody said; LOCKSTEP_COMM_OTHER */
+    bool times;                   /* of the device are wanted */
     _Atomic bool open;
     bool blurred;           /* what is told of its kernels is another's; the launching thread's */
     _Atomic uint32_t epoch; /* of the ring that `place` is in; 0: none */
     _Atomic int place;
-    _Atomic uint64_t launched, grouped, heard; /* ops, groups and kernels so far */
+    _Atomic uint64_t launched, grouped, kernels; /* ops, groups and kernels so far */
     /* When it was opened: ops and groups of who was here before; the time. */
     _Atomic uint64_t first, first_group;
     uint64_t first_ns;
@@ -95,7 +96,7 @@ struct nccl_word {
 };
 struct nccl_word nccl_func(const char *text);     /* number 0: not known */
 struct nccl_word nccl_datatype(const char *text); /* LOCKSTEP_DTYPE_OTHER: not known */
-void nccl_method_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
-                      const struct nccl_task *task);
+void nccl_method_put(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
+                     const struct nccl_task *task);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "probe/gloo.h"
+#include "probe/nccl.h"
 #include "probe/nccl_plugin.h"
 #include "probe/probe_private.h"
 #include "probe/python.h"
@@ -22,6 +23,7 @@ static const struct private_table table = {
     .gloo_done = gloo_done,
     .gloo_look = gloo_look,
     .nccl_watch = nccl_watch,
+    .nccl_group = nccl_group,
 };
 
 const struct private_table *lockstep_private_table(uint32_t version)

@@ -13,7 +13,7 @@
 
 #include "lockstep/probe.h"
 
-#define PRIVATE_TABLE_VERSION 1
+#define PRIVATE_TABLE_VERSION 2
 
 struct gloo_torch;
 struct python_functions;
@@ -37,6 +37,8 @@ struct private_table {
     uint32_t (*gloo_look)(void);
     /* nccl_plugin.h */
     void (*nccl_watch)(int on);
+    /* nccl.h */
+    void (*nccl_group)(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name);
 };
 
 /* NULL: this library's table has another version. */

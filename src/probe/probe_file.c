@@ -37,16 +37,16 @@ struct file_size {
     uint32_t lanes, records;
 };
 
-static const char *env_text(const char *name)
+static const char *probe_env_text(const char *name)
 {
     const char *text = getenv(name);
 
     return text && text[0] ? text : NULL;
 }
 
-static int env_number(const char *name, uint32_t fallback, uint32_t *ret, struct err *err)
+static int probe_env_number(const char *name, uint32_t fallback, uint32_t *ret, struct err *err)
 {
-    const char *text = env_text(name);
+    const char *text = probe_env_text(name);
     char *end;
     unsigned long value;
 
@@ -63,10 +63,11 @@ static int env_number(const char *name, uint32_t fallback, uint32_t *ret, struct
 
 static int file_size_get(struct file_size *size, struct err *err)
 {
-    int result = env_number("LOCKSTEP_RING_LANES", RING_LANES_DEFAULT, &size->lanes, err);
+    int result = probe_env_number("LOCKSTEP_RING_LANES", RING_LANES_DEFAULT, &size->lanes, err);
 
     if (result == 0)
-        result = env_number("LOCKSTEP_RING_RECORDS", RING_RECORDS_DEFAULT, &size->records, err);
+        result =
+            probe_env_number("LOCKSTEP_RING_RECORDS", RING_RECORDS_DEFAULT, &size->records, err);
     if (result < 0)
         return result;
     if (!ring_size_valid(size->lanes, size->records))
@@ -102,9 +103,9 @@ static int probe_dir_open(const char *path, int *ret, struct err *err)
 }
 
 /* A run's name as one step of a path. */
-static void dir_run_name(char *out, size_t room)
+static void probe_dir_run_name(char *out, size_t room)
 {
-    const char *run = env_text("LOCKSTEP_RUN");
+    const char *run = probe_env_text("LOCKSTEP_RUN");
 
     snprintf(out, room, "%s", run ? run : "default");
     for (char *at = out; *at; at++)
@@ -114,7 +115,8 @@ static void dir_run_name(char *out, size_t room)
         out[0] = '_';
 }
 
-static int dir_open_default(const char *base, char *path, size_t room, int *ret, struct err *err)
+static int probe_dir_open_default(const char *base, char *path, size_t room, int *ret,
+                                  struct err *err)
 {
     CLEAN(fd_clean) int parent = -1;
     char run[64];
@@ -126,7 +128,7 @@ static int dir_open_default(const char *base, char *path, size_t room, int *ret,
     result = probe_dir_open(path, &parent, err);
     if (result < 0)
         return result;
-    dir_run_name(run, sizeof(run));
+    probe_dir_run_name(run, sizeof(run));
     snprintf(path + used, room - (size_t)used, "/%s", run);
     return probe_dir_open(path, ret, err);
 }
@@ -140,7 +142,7 @@ static int dir_open_default(const char *base, char *path, size_t room, int *ret,
 
 #define STAT_START_FIELD 22 /* proc(5); counted from 1, the name is field 2 */
 
-static int self_read(const char *path, char *out, size_t room)
+static int probe_self_read(const char *path, char *out, size_t room)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got;
@@ -173,7 +175,7 @@ static uint64_t probe_self_start(void)
     char text[1024];
     const char *at;
 
-    if (self_read("/proc/self/stat", text, sizeof(text)) < 0)
+    if (probe_self_read("/proc/self/stat", text, sizeof(text)) < 0)
         return 0;
     at = strrchr(text, ')');
     for (int field = 2; at && field < STAT_START_FIELD; field++)
@@ -186,7 +188,7 @@ static void probe_self_program(char *out, size_t room)
     char text[64];
 
     out[0] = 0;
-    if (self_read("/proc/self/comm", text, sizeof(text)) < 0)
+    if (probe_self_read("/proc/self/comm", text, sizeof(text)) < 0)
         return;
     text[strcspn(text, "\n")] = 0;
     snprintf(out, room, "%s", text);
@@ -207,15 +209,15 @@ static int file_allocate(int fd, off_t bytes)
     return -result;
 }
 
-static void text_put(char *out, size_t room, const char *text)
+static void probe_text_put(char *out, size_t room, const char *text)
 {
     snprintf(out, room, "%s", text ? text : "");
 }
 
-static int header_fill(struct ring_header *header, uint32_t rank, uint32_t world,
-                       const struct file_size *size, struct err *err)
+static int probe_header_fill(struct ring_header *header, uint32_t rank, uint32_t world,
+                             const struct file_size *size, struct err *err)
 {
-    int result = env_number("LOCKSTEP_RESTART", 0, &header->attempt, err);
+    int result = probe_env_number("LOCKSTEP_RESTART", 0, &header->attempt, err);
 
     if (result < 0)
         return result;
@@ -233,7 +235,7 @@ static int header_fill(struct ring_header *header, uint32_t rank, uint32_t world
     header->clock_id = CLOCK_MONOTONIC;
     header->open_mono_ns = (uint64_t)time_mono_ns();
     header->open_real_ns = (uint64_t)time_real_ns();
-    text_put(header->run, sizeof(header->run), getenv("LOCKSTEP_RUN"));
+    probe_text_put(header->run, sizeof(header->run), getenv("LOCKSTEP_RUN"));
     probe_self_program(header->program, sizeof(header->program));
     header->crc = ring_header_crc(header);
     atomic_store_explicit(&header->step, RING_NO_STEP, memory_order_relaxed);
@@ -256,7 +258,7 @@ static int file_fill(int fd, uint32_t rank, uint32_t world, const struct file_si
     header = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (header == MAP_FAILED)
         return err_set(err, -errno, "%s: %m", file->path);
-    result = header_fill(header, rank, world, size, err);
+    result = probe_header_fill(header, rank, world, size, err);
     if (result < 0) {
         munmap(header, bytes);
         return result;
@@ -297,14 +299,14 @@ static int file_create_default(const char *base, uint32_t rank, uint32_t world,
 {
     CLEAN(fd_clean) int dir = -1;
     char path[256];
-    int result = dir_open_default(base, path, sizeof(path), &dir, err);
+    int result = probe_dir_open_default(base, path, sizeof(path), &dir, err);
 
     return result < 0 ? result : file_create_in(dir, path, rank, world, size, file, err);
 }
 
 int probe_file_create(uint32_t rank, uint32_t world, struct probe_file *ret, struct err *err)
 {
-    const char *given = env_text("LOCKSTEP_DIR"), *tmp = env_text("TMPDIR");
+    const char *given = probe_env_text("LOCKSTEP_DIR"), *tmp = probe_env_text("TMPDIR");
     CLEAN(fd_clean) int dir = -1;
     struct file_size size;
     int result = file_size_get(&size, err);

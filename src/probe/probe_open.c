@@ -100,6 +100,7 @@ static int probe_start(struct lockstep_probe *probe, uint32_t rank, uint32_t wor
     atomic_store_explicit(&probe->depth_step, UINT64_MAX, memory_order_relaxed);
     for (size_t i = 0; i < RING_COMMS; i++)
         atomic_store_explicit(&probe->claimed[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&probe->shared_busy, 0, memory_order_relaxed);
     probe_lane_claim(probe, ++probe_home.epoch);
     atomic_store_explicit(&probe->epoch, probe_home.epoch, memory_order_release);
     return 0;
@@ -142,7 +143,7 @@ void lockstep_probe_close(struct lockstep_probe *probe)
         return;
     pthread_mutex_lock(&probe->lock);
     if (probe->refs > 0 && --probe->refs == 0) {
-        gloo_open_tell(NULL); /* what is over must not look open for ever */
+        gloo_open_flush(NULL); /* what is over must not look open for ever */
         atomic_store_explicit(&probe->epoch, 0, memory_order_relaxed);
         atomic_store_explicit(&probe->header->closed, 1, memory_order_release);
     }

@@ -34,6 +34,7 @@ struct lockstep_probe {
     /* Not hot. */
     _Alignas(64) pthread_mutex_t lock; /* open and close; zeros are an unlocked one */
     uint32_t refs;
+    _Atomic uint32_t shared_busy;         /* somebody writes to the shared lane */
     _Atomic uint64_t depth_seq;           /* of the depth request that was read last */
     _Atomic uint64_t depth_step;          /* that it waits for; UINT64_MAX: for none */
     _Atomic uint64_t claimed[RING_COMMS]; /* ~id of the communicator in that place; 0: free */
@@ -82,6 +83,8 @@ bool probe_depth_read(struct lockstep_probe *probe, uint64_t step, uint64_t *ret
 
 /* probe_mark.c: a lane for this thread at its first mark; sets probe_thread. */
 void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch);
+/* The lane of those that have none of their own; NULL: this ring has too few. */
+struct ring_lane *probe_lane_shared(struct lockstep_probe *probe);
 void probe_lane_missed(struct lockstep_probe *probe); /* counts a mark that found no lane */
 
 #endif

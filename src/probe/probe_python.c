@@ -29,7 +29,7 @@ int python_use(const struct python_functions *functions, uint64_t size)
     return 0;
 }
 
-static struct python_object *answer_none(void)
+static struct python_object *python_answer_none(void)
 {
     python.incref(python.none);
     return python.none;
@@ -46,8 +46,10 @@ static bool python_number_of(struct python_object *object, long *ret)
     return false;
 }
 
-static struct python_object *phase_mark(struct python_object *self, struct python_object *phase,
-                                        void (*mark)(struct lockstep_probe *, enum lockstep_phase))
+static struct python_object *python_phase_mark(struct python_object *self,
+                                               struct python_object *phase,
+                                               void (*mark)(struct lockstep_probe *,
+                                                            enum lockstep_phase))
 {
     struct lockstep_probe *probe = python.capsule_pointer(self, NULL);
     long number;
@@ -56,21 +58,24 @@ static struct python_object *phase_mark(struct python_object *self, struct pytho
         return NULL;
     if (python_number_of(phase, &number))
         mark(probe, (enum lockstep_phase)MIN(number, (long)LOCKSTEP_PHASE_COUNT));
-    return answer_none();
+    return python_answer_none();
 }
 
-static struct python_object *phase_begin(struct python_object *self, struct python_object *phase)
+static struct python_object *python_phase_begin(struct python_object *self,
+                                                struct python_object *phase)
 {
-    return phase_mark(self, phase, lockstep_phase_begin);
+    return python_phase_mark(self, phase, lockstep_phase_begin);
 }
 
-static struct python_object *phase_end(struct python_object *self, struct python_object *phase)
+static struct python_object *python_phase_end(struct python_object *self,
+                                              struct python_object *phase)
 {
-    return phase_mark(self, phase, lockstep_phase_end);
+    return python_phase_mark(self, phase, lockstep_phase_end);
 }
 
-static struct python_object *step_mark(struct python_object *self, struct python_object *step,
-                                       void (*mark)(struct lockstep_probe *, uint64_t))
+static struct python_object *python_step_mark(struct python_object *self,
+                                              struct python_object *step,
+                                              void (*mark)(struct lockstep_probe *, uint64_t))
 {
     struct lockstep_probe *probe = python.capsule_pointer(self, NULL);
     long number;
@@ -79,17 +84,18 @@ static struct python_object *step_mark(struct python_object *self, struct python
         return NULL;
     if (python_number_of(step, &number))
         mark(probe, (uint64_t)number);
-    return answer_none();
+    return python_answer_none();
 }
 
-static struct python_object *step_begin(struct python_object *self, struct python_object *step)
+static struct python_object *python_step_begin(struct python_object *self,
+                                               struct python_object *step)
 {
-    return step_mark(self, step, lockstep_step_begin);
+    return python_step_mark(self, step, lockstep_step_begin);
 }
 
 static struct python_object *python_step_end(struct python_object *self, struct python_object *step)
 {
-    return step_mark(self, step, lockstep_step_end);
+    return python_step_mark(self, step, lockstep_step_end);
 }
 
 static struct python_object *python_metric(struct python_object *self,
@@ -109,7 +115,7 @@ static struct python_object *python_metric(struct python_object *self,
             lockstep_metric_put(
                 probe, (enum lockstep_metric)MIN(number, (long)LOCKSTEP_METRIC_COUNT), value);
     }
-    return answer_none();
+    return python_answer_none();
 }
 
 /* ---- all-reduces of gloo ---- */
@@ -119,11 +125,11 @@ static struct python_object *python_over(struct python_object *self, struct pyth
     (void)self;
     (void)unused;
     gloo_over();
-    return answer_none();
+    return python_answer_none();
 }
 
-static struct python_object *call_aside(struct python_object *self,
-                                        struct python_object *const *args, intptr_t count)
+static struct python_object *python_call_aside(struct python_object *self,
+                                               struct python_object *const *args, intptr_t count)
 {
     struct python_object *result;
 
@@ -146,12 +152,12 @@ static struct python_object *call_aside(struct python_object *self,
 
 /* The interpreter keeps their addresses until it is gone: so they are here and not in memory of the package. */
 static const struct python_method methods[] = {
-    { "aside", (void *)call_aside, METH_FASTCALL, NULL },
+    { "aside", (void *)python_call_aside, METH_FASTCALL, NULL },
     { "metric", (void *)python_metric, METH_FASTCALL, NULL },
     { "over", (void *)python_over, METH_NOARGS, NULL },
-    { "phase_begin", (void *)phase_begin, METH_O, NULL },
-    { "phase_end", (void *)phase_end, METH_O, NULL },
-    { "step_begin", (void *)step_begin, METH_O, NULL },
+    { "phase_begin", (void *)python_phase_begin, METH_O, NULL },
+    { "phase_end", (void *)python_phase_end, METH_O, NULL },
+    { "step_begin", (void *)python_step_begin, METH_O, NULL },
     { "step_end", (void *)python_step_end, METH_O, NULL },
 };
 

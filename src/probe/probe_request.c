@@ -16,7 +16,7 @@
 #define REQUEST_BYTES (offsetof(struct lockstep_request, id) + sizeof(uint64_t))
 #define NO_STEP_PENDING UINT64_MAX
 
-static uint64_t word_get(_Atomic uint64_t *word)
+static uint64_t probe_word_get(_Atomic uint64_t *word)
 {
     return atomic_load_explicit(word, memory_order_acquire);
 }
@@ -25,18 +25,18 @@ static uint64_t word_get(_Atomic uint64_t *word)
 static bool request_read(struct ring_request_place *place, struct ring_request *ret,
                          uint64_t *ret_seq)
 {
-    uint64_t seq = word_get(&place->seq);
+    uint64_t seq = probe_word_get(&place->seq);
     struct ring_request request;
     uint32_t crc;
 
     if (seq == 0 || seq % 2)
         return false;
-    request.id = word_get(&place->id);
-    request.step = word_get(&place->step);
-    request.argument = word_get(&place->argument);
+    request.id = probe_word_get(&place->id);
+    request.step = probe_word_get(&place->step);
+    request.argument = probe_word_get(&place->argument);
     request.kind = atomic_load_explicit(&place->kind, memory_order_acquire);
     crc = atomic_load_explicit(&place->crc, memory_order_acquire);
-    if (word_get(&place->seq) != seq || crc != ring_request_crc(&request) ||
+    if (probe_word_get(&place->seq) != seq || crc != ring_request_crc(&request) ||
         !ring_request_valid(&request))
         return false;
     *ret = request;
@@ -45,8 +45,8 @@ static bool request_read(struct ring_request_place *place, struct ring_request *
 }
 
 /* Of two threads that answer the same kind at the same time one is enough. */
-static void answer_put(struct lockstep_probe *probe, uint32_t kind, uint64_t id,
-                       enum lockstep_answer answer)
+static void probe_answer_put(struct lockstep_probe *probe, uint32_t kind, uint64_t id,
+                             enum lockstep_answer answer)
 {
     struct ring_answer_place *place = &probe->header->answer[kind - 1];
     uint64_t seq = atomic_load_explicit(&place->seq, memory_order_relaxed);
@@ -62,7 +62,7 @@ static void answer_put(struct lockstep_probe *probe, uint32_t kind, uint64_t id,
 
 /* ---- how much is recorded: handled here ---- */
 
-static bool depth_bits(uint64_t argument, uint64_t *ret)
+static bool probe_depth_bits(uint64_t argument, uint64_t *ret)
 {
     if (argument > 1 && argument != RING_REQUEST_DEPTH_OFF)
         return false;
@@ -84,9 +84,9 @@ bool probe_depth_read(struct lockstep_probe *probe, uint64_t step, uint64_t *ret
     atomic_store_explicit(&probe->depth_step, pending, memory_order_relaxed);
     if (pending != NO_STEP_PENDING)
         return false;
-    known = depth_bits(request.argument, ret);
-    answer_put(probe, RING_REQUEST_DEPTH, request.id,
-               known ? LOCKSTEP_ANSWER_DONE : LOCKSTEP_ANSWER_REFUSED);
+    known = probe_depth_bits(request.argument, ret);
+    probe_answer_put(probe, RING_REQUEST_DEPTH, request.id,
+                     known ? LOCKSTEP_ANSWER_DONE : LOCKSTEP_ANSWER_REFUSED);
     return known;
 }
 
@@ -96,7 +96,7 @@ static bool request_answered(struct lockstep_probe *probe, const struct ring_req
 {
     struct ring_answer_place *place = &probe->header->answer[request->kind - 1];
 
-    return word_get(&place->id) == request->id;
+    return probe_word_get(&place->id) == request->id;
 }
 
 int lockstep_request_get(struct lockstep_probe *probe, struct lockstep_request *ret)
@@ -124,5 +124,5 @@ void lockstep_request_answer(struct lockstep_probe *probe, const struct lockstep
     if (!request || request->size < REQUEST_BYTES || request->kind - 1 >= RING_REQUESTS ||
         (unsigned)answer - 1 >= LOCKSTEP_ANSWER_REFUSED || probe_epoch(probe) == 0)
         return;
-    answer_put(probe, request->kind, request->id, answer);
+    probe_answer_put(probe, request->kind, request->id, answer);
 }

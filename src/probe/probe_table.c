@@ -1,4 +1,4 @@
-/* probe_table.c - what is told once: communicators and the parallel layout.
+/* probe_table.c - what is recorded once: communicators and the parallel layout.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -61,7 +61,7 @@ int lockstep_comm_add(struct lockstep_probe *probe, uint64_t id, uint32_t size, 
     return place;
 }
 
-static bool layout_valid(const struct lockstep_layout *layout)
+static bool probe_layout_valid(const struct lockstep_layout *layout)
 {
     return layout->tp < layout->tp_size && layout->pp < layout->pp_size &&
            layout->dp < layout->dp_size && layout->cp < layout->cp_size &&
@@ -74,7 +74,7 @@ int lockstep_layout_set(struct lockstep_probe *probe, const struct lockstep_layo
     struct ring_header *header;
     uint32_t seq;
 
-    if (!layout || layout->size < LAYOUT_BYTES || !layout_valid(layout))
+    if (!layout || layout->size < LAYOUT_BYTES || !probe_layout_valid(layout))
         return -EINVAL;
     if (!table_live(probe))
         return -ENODEV;

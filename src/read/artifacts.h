@@ -1,8 +1,7 @@
-/* artifacts.h - all readable files below the directory of a dead job.
+/* artifacts.h - what a dead job left: files, directories, archives and standard input, in any mix.
  *
- * The type of a file is decided by its content, not its name.  The name only gives the rank: the number at its end
- * ("_dump_3", "nccl_trace_rank_3.json"), or at the end of its directory ("attempt_0/3/stderr.log").  Damaged and
- * unknown files are listed with a reason.
+ * The type of a file is decided by its content, not its name; gzip, zstd and tar are unpacked on the way.  The name only
+ * gives the rank (name_rank.h).  Damaged and unknown files are listed with a reason.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -10,6 +9,7 @@
 #define LOCKSTEP_READ_ARTIFACTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -17,6 +17,7 @@
 #include "wire/dump.h"
 #include "wire/lanes.h"
 #include "wire/log_event.h"
+#include "wire/tool_report.h"
 
 enum artifact_kind {
     ARTIFACT_SKIPPED,
@@ -26,7 +27,7 @@ enum artifact_kind {
 };
 
 struct artifact_file {
-    char name[160]; /* below the directory */
+    char name[160]; /* below the directory, or as it was given */
     char why[160];  /* of one that was skipped */
     uint8_t kind;
 };
@@ -35,6 +36,7 @@ struct artifacts {
     struct dumps dumps;
     struct logs logs;
     struct lanes lanes;         /* of profiler traces */
+    struct reports reports;     /* of other tools */
     struct artifact_file *file; /* in the order of their names */
     size_t files, dump_files, log_files, trace_files, skipped;
 };
@@ -44,6 +46,9 @@ struct artifacts {
  */
 int artifacts_read(const char *directory, struct budget *budget, struct artifacts *ret,
                    struct err *err);
+/* The same of several operands: directories, files, archives, "-" for standard input. */
+int artifacts_read_all(const char *const *operand, size_t count, struct budget *budget,
+                       struct artifacts *ret, struct err *err);
 void artifacts_fini(struct artifacts *artifacts);
 
 uint32_t artifact_rank(const char *path);         /* UINT32_MAX: the name says none */

@@ -16,6 +16,7 @@
 #include "core/hash.h"
 
 #define MEMBERS_MAX (1u << 20)
+#define DEFAULT_GROUP_MOST (1u << 16) /* ranks whose absence is inferred */
 
 struct file { /* while one dump is read */
     struct flight *flight;
@@ -26,14 +27,14 @@ struct file { /* while one dump is read */
     int64_t first_record;
 };
 
-static uint64_t hash_of(const struct value_tree *tree, uint32_t node, uint64_t seed)
+static uint64_t flight_hash_of(const struct value_tree *tree, uint32_t node, uint64_t seed)
 {
     return value_is(tree, node, VALUE_TEXT)
                ? hash64(seed, tree->node[node].text, tree->node[node].count)
                : hash64_u64(seed, 0);
 }
 
-static int by_number(const void *left, const void *right)
+static int flight_by_number(const void *left, const void *right)
 {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
 
@@ -73,12 +74,12 @@ static int members_read(const struct value_tree *tree, uint32_t node, struct dum
         group->member[group->members++] = (uint32_t)value;
     }
     if (group->members)
-        qsort(group->member, group->members, sizeof(*group->member), by_number);
-    group->said = group->members > 0;
+        qsort(group->member, group->members, sizeof(*group->member), flight_by_number);
+    group->given = group->members > 0;
     return 0;
 }
 
-static int group_add(struct flight *flight, struct dump_group *group)
+static int flight_group_add(struct flight *flight, struct dump_group *group)
 {
     struct dumps *dumps = &flight->dumps;
 
@@ -90,17 +91,18 @@ static int group_add(struct flight *flight, struct dump_group *group)
 }
 
 /* One of pg_config. */
-static int group_config(struct file *file, uint32_t name, uint32_t config)
+static int flight_group_config(struct file *file, uint32_t name, uint32_t config)
 {
     const struct value_tree *tree = file->tree;
     struct flight *flight = file->flight;
     uint32_t about = value_get(tree, config, "desc"), ranks = value_get(tree, config, "ranks");
-    uint64_t key = hash_of(tree, name, 1), *known, *mine = map_put(&file->group_of_name, key, 0);
+    uint64_t key = flight_hash_of(tree, name, 1), *known,
+             *mine = map_put(&file->group_of_name, key, 0);
 
     if (!mine)
         return -ENOMEM;
     if (value_is(tree, ranks, VALUE_TEXT)) {
-        key = hash_of(tree, ranks, key);
+        key = flight_hash_of(tree, ranks, key);
     } else {
         for (uint32_t cell = value_first(tree, ranks); cell != VALUE_NIL;
              cell = tree->cell[cell].next) {
@@ -121,7 +123,7 @@ static int group_config(struct file *file, uint32_t name, uint32_t config)
         value_text(tree, name, group.name, sizeof(group.name));
         value_text(tree, about, group.about, sizeof(group.about));
         if (result == 0)
-            result = group_add(flight, &group);
+            result = flight_group_add(flight, &group);
         if (result < 0)
             free(group.member);
         return result;
@@ -138,7 +140,7 @@ static int read_config(struct file *file)
         return 0;
     while (cell != VALUE_NIL) {
         uint32_t value = tree->cell[cell].next;
-        int result = group_config(file, tree->cell[cell].node, tree->cell[value].node);
+        int result = flight_group_config(file, tree->cell[cell].node, tree->cell[value].node);
 
         if (result < 0)
             return result;
@@ -148,10 +150,10 @@ static int read_config(struct file *file)
 }
 
 /* A group that the configuration does not have: its members are those that use it. */
-static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64_t *ret)
+static int flight_group_unnamed(struct file *file, uint32_t name, uint32_t about, uint64_t *ret)
 {
     struct flight *flight = file->flight;
-    uint64_t key = hash_of(file->tree, about, hash_of(file->tree, name, 2));
+    uint64_t key = flight_hash_of(file->tree, about, flight_hash_of(file->tree, name, 2));
     uint64_t *known = map_put(&flight->groups, key, flight->dumps.groups);
     struct dump_group *group;
     uint32_t *grown;
@@ -164,7 +166,7 @@ static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64
 
         value_text(file->tree, name, fresh.name, sizeof(fresh.name));
         value_text(file->tree, about, fresh.about, sizeof(fresh.about));
-        if (group_add(flight, &fresh) < 0)
+        if (flight_group_add(flight, &fresh) < 0)
             return -ENOMEM;
     }
     group = &flight->dumps.group[*ret];
@@ -270,7 +272,7 @@ static void what_read(const struct value_tree *tree, const struct fields *fields
     what->out_count = sizes_read(tree, fields->out_sizes, text, sizeof(text));
 }
 
-static int what_id(struct flight *flight, const struct dump_what *what, uint32_t *ret)
+static int flight_what_id(struct flight *flight, const struct dump_what *what, uint32_t *ret)
 {
     struct dumps *dumps = &flight->dumps;
     uint64_t *known = map_put(&flight->whats, hash64(3, what, sizeof(*what)), dumps->whats);
@@ -301,10 +303,10 @@ static uint32_t peer_read(const struct file *file, const struct fields *fields, 
     arrow = strpbrk(text, "<>");
     if (!arrow || sscanf(arrow + (*arrow == '<' ? 2 : 1), "%u", &peer) != 1)
         return DUMP_NONE;
-    return of->said && peer < of->members ? of->member[peer] : of->said ? DUMP_NONE : peer;
+    return of->given && peer < of->members ? of->member[peer] : of->given ? DUMP_NONE : peer;
 }
 
-static int entry_group(struct file *file, const struct fields *fields, uint32_t *ret)
+static int flight_entry_group(struct file *file, const struct fields *fields, uint32_t *ret)
 {
     const struct value_tree *tree = file->tree;
     uint32_t name = value_item(tree, fields->process_group, 0);
@@ -314,11 +316,11 @@ static int entry_group(struct file *file, const struct fields *fields, uint32_t 
 
     if (name == VALUE_NIL)
         name = fields->pg_id;
-    known = map_get(&file->group_of_name, hash_of(tree, name, 1));
+    known = map_get(&file->group_of_name, flight_hash_of(tree, name, 1));
     if (known) {
         *ret = (uint32_t)*known;
     } else {
-        if (group_unsaid(file, name, about, &fresh) < 0)
+        if (flight_group_unnamed(file, name, about, &fresh) < 0)
             return -ENOMEM;
         *ret = (uint32_t)fresh;
     }
@@ -328,7 +330,7 @@ static int entry_group(struct file *file, const struct fields *fields, uint32_t 
     return 0;
 }
 
-static uint8_t entry_state(const struct value_tree *tree, const struct fields *fields)
+static uint8_t flight_entry_state(const struct value_tree *tree, const struct fields *fields)
 {
     int64_t retired = 0;
 
@@ -349,21 +351,22 @@ static int read_entry(struct file *file, uint32_t entry)
     if (!value_is(tree, entry, VALUE_DICT))
         return 0;
     entry_fields(tree, entry, &fields);
-    if (entry_group(file, &fields, &op.group) < 0)
+    if (flight_entry_group(file, &fields, &op.group) < 0)
         return -ENOMEM;
     what_read(tree, &fields, &what);
-    if (what_id(file->flight, &what, &op.what) < 0)
+    if (flight_what_id(file->flight, &what, &op.what) < 0)
         return -ENOMEM;
     value_integer(tree, fields.is_p2p, &is_p2p);
     if (is_p2p || strncmp(what.name, "send", 4) == 0 || strncmp(what.name, "recv", 4) == 0) {
         op.peer = peer_read(file, &fields, op.group, &op.sends);
+        file->flight->dumps.group[op.group].messages |= op.peer == DUMP_NONE;
         if (op.peer == DUMP_NONE)
             return 0; /* to whom it spoke cannot be known */
     }
     if (!value_integer(tree, op.peer == DUMP_NONE ? fields.collective : fields.p2p, &op.seq))
         op.seq = DUMP_UNKNOWN;
     value_integer(tree, fields.created, &op.created_ns);
-    op.state = entry_state(tree, &fields);
+    op.state = flight_entry_state(tree, &fields);
     if (value_integer(tree, fields.record, &record) && record < file->first_record)
         file->first_record = record;
     if (budget_grow(file->tree->budget, &file->rank.op, &file->op_room, file->rank.ops,
@@ -373,7 +376,7 @@ static int read_entry(struct file *file, uint32_t entry)
     return 0;
 }
 
-static int64_t status_number(const struct value_tree *tree, uint32_t dict, const char *key)
+static int64_t flight_status_number(const struct value_tree *tree, uint32_t dict, const char *key)
 {
     int64_t value;
 
@@ -395,9 +398,9 @@ static int read_status(struct file *file)
         known = map_get(&file->group_of_local, (uint64_t)status.local);
         if (known)
             status.group = (uint32_t)*known;
-        status.enqueued = status_number(tree, group, "last_enqueued_collective");
-        status.started = status_number(tree, group, "last_started_collective");
-        status.completed = status_number(tree, group, "last_completed_collective");
+        status.enqueued = flight_status_number(tree, group, "last_enqueued_collective");
+        status.started = flight_status_number(tree, group, "last_started_collective");
+        status.completed = flight_status_number(tree, group, "last_completed_collective");
         if (budget_grow(file->tree->budget, &file->rank.status, &file->status_room,
                         file->rank.statuses, sizeof(status)) < 0)
             return -ENOMEM;
@@ -421,7 +424,7 @@ static int read_dump(struct file *file)
     return result == 0 ? read_status(file) : result;
 }
 
-static bool list_is_entries(const struct value_tree *tree)
+static bool flight_list_is_entries(const struct value_tree *tree)
 {
     return value_is_list(tree, tree->root) &&
            value_get(tree, value_item(tree, tree->root, 0), "profiling_name") != VALUE_NIL;
@@ -429,12 +432,12 @@ static bool list_is_entries(const struct value_tree *tree)
 
 bool flight_is(const struct value_tree *tree)
 {
-    return list_is_entries(tree) || value_get(tree, tree->root, "entries") != VALUE_NIL ||
+    return flight_list_is_entries(tree) || value_get(tree, tree->root, "entries") != VALUE_NIL ||
            value_get(tree, tree->root, "pg_config") != VALUE_NIL ||
            value_get(tree, tree->root, "pg_status") != VALUE_NIL;
 }
 
-static int rank_add(struct flight *flight, const struct dump_rank *rank)
+static int flight_rank_add(struct flight *flight, const struct dump_rank *rank)
 {
     struct dumps *dumps = &flight->dumps;
 
@@ -468,10 +471,11 @@ int flight_add(struct flight *flight, uint32_t rank, const char *name,
                        "not a flight-recorder dump: no entries, pg_config or pg_status");
     result = read_dump(&file);
     file.rank.left = file.rank.ops ? DUMP_READ : DUMP_EMPTY;
-    file.rank.whole = file.first_record == 0;
+    file.rank.complete = file.first_record == 0;
+    file.rank.written_ns = flight->written_ns;
     snprintf(file.rank.file, sizeof(file.rank.file), "%s", name);
     if (result == 0)
-        result = rank_add(flight, &file.rank);
+        result = flight_rank_add(flight, &file.rank);
     if (result < 0)
         return err_nomem(err);
     file.rank.op = NULL;
@@ -485,11 +489,11 @@ int flight_add_left(struct flight *flight, uint32_t rank, const char *file, enum
     struct dump_rank empty = { .rank = rank, .left = (uint8_t)left };
 
     snprintf(empty.file, sizeof(empty.file), "%s", file);
-    return rank_add(flight, &empty);
+    return flight_rank_add(flight, &empty);
 }
 
 /* A rank with two files: the one that says more. */
-static int by_rank(const void *left, const void *right)
+static int flight_by_rank(const void *left, const void *right)
 {
     const struct dump_rank *a = left, *b = right;
 
@@ -498,7 +502,50 @@ static int by_rank(const void *left, const void *right)
     return (a->ops < b->ops) - (a->ops > b->ops);
 }
 
-static int add_absent(struct flight *flight)
+static uint32_t flight_highest_rank(const struct dumps *dumps)
+{
+    uint32_t highest = 0;
+
+    for (size_t i = 0; i < dumps->ranks; i++)
+        highest = MAX(highest, dumps->rank[i].rank);
+    for (size_t g = 0; g < dumps->groups; g++) {
+        for (uint32_t m = 0; m < dumps->group[g].members; m++)
+            highest = MAX(highest, dumps->group[g].member[m]);
+    }
+    return highest;
+}
+
+/* The default group has every rank.  Where the dumps do not list its members (those of gloo do not), these are all ranks up to
+ * the highest that is known: one that left no dump is missed only so.
+ */
+static int flight_complete_default(struct flight *flight)
+{
+    struct dumps *dumps = &flight->dumps;
+    uint32_t highest = flight_highest_rank(dumps);
+
+    for (size_t g = 0; g < dumps->groups && highest < DEFAULT_GROUP_MOST; g++) {
+        struct dump_group *group = &dumps->group[g];
+        uint32_t *member;
+
+        if (group->given || !group->members || strcmp(group->about, "default_pg") != 0)
+            continue;
+        if (!budget_take(flight->budget, (highest + 1) * sizeof(*member)))
+            return -ENOMEM;
+        member = reallocarray(NULL, highest + 1, sizeof(*member));
+        if (!member) {
+            budget_give(flight->budget, (highest + 1) * sizeof(*member));
+            return -ENOMEM;
+        }
+        for (uint32_t rank = 0; rank <= highest; rank++)
+            member[rank] = rank;
+        budget_free(flight->budget, group->member, group->members, sizeof(*member));
+        group->member = member;
+        group->members = highest + 1;
+    }
+    return 0;
+}
+
+static int flight_add_absent(struct flight *flight)
 {
     struct dumps *dumps = &flight->dumps;
     CLEAN(map_fini) struct map seen = { 0 };
@@ -524,12 +571,14 @@ int flight_take(struct flight *flight, struct dumps *ret)
 {
     struct dumps *dumps = &flight->dumps;
     size_t kept = 0;
-    int result = add_absent(flight);
+    int result = flight_complete_default(flight);
 
+    if (result == 0)
+        result = flight_add_absent(flight);
     if (result < 0)
         return result;
     if (dumps->ranks)
-        qsort(dumps->rank, dumps->ranks, sizeof(*dumps->rank), by_rank);
+        qsort(dumps->rank, dumps->ranks, sizeof(*dumps->rank), flight_by_rank);
     for (size_t i = 0; i < dumps->ranks; i++) {
         if (kept && dumps->rank[kept - 1].rank == dumps->rank[i].rank) {
             free(dumps->rank[i].op);
@@ -540,8 +589,9 @@ int flight_take(struct flight *flight, struct dumps *ret)
     }
     dumps->ranks = kept;
     for (size_t g = 0; g < dumps->groups; g++) {
-        if (!dumps->group[g].said && dumps->group[g].members)
-            qsort(dumps->group[g].member, dumps->group[g].members, sizeof(uint32_t), by_number);
+        if (!dumps->group[g].given && dumps->group[g].members)
+            qsort(dumps->group[g].member, dumps->group[g].members, sizeof(uint32_t),
+                  flight_by_number);
     }
     *ret = *dumps;
     *dumps = (struct dumps){ 0 };

@@ -19,6 +19,7 @@ struct flight { /* a gatherer; zero it before the first */
     size_t rank_room, group_room, what_room;
     struct map groups, whats; /* content to index */
     struct budget *budget;    /* of its tables; NULL: no limit */
+    int64_t written_ns;       /* the next file was written then; 0: not known */
 };
 
 bool flight_is(const struct value_tree *tree); /* is this a dump? by its keys */

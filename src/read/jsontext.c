@@ -22,7 +22,7 @@ struct jsontext {
     struct err *err;
 };
 
-static int json_bad(struct jsontext *json, const char *what)
+static int jsontext_bad(struct jsontext *json, const char *what)
 {
     size_t line = 1;
     const char *start = json->begin;
@@ -37,14 +37,14 @@ static int json_bad(struct jsontext *json, const char *what)
                    (size_t)(json->at - start) + 1, what);
 }
 
-static void json_blanks(struct jsontext *json)
+static void jsontext_blanks(struct jsontext *json)
 {
     while (json->at < json->end &&
            (*json->at == ' ' || *json->at == '\n' || *json->at == '\r' || *json->at == '\t'))
         json->at++;
 }
 
-static bool json_word(struct jsontext *json, const char *word)
+static bool jsontext_word(struct jsontext *json, const char *word)
 {
     size_t bytes = strlen(word);
 
@@ -54,7 +54,7 @@ static bool json_word(struct jsontext *json, const char *word)
     return true;
 }
 
-static int json_hex4(const char *at, const char *end, uint32_t *ret)
+static int jsontext_hex4(const char *at, const char *end, uint32_t *ret)
 {
     *ret = 0;
     if (end - at < 4)
@@ -68,7 +68,7 @@ static int json_hex4(const char *at, const char *end, uint32_t *ret)
     return 0;
 }
 
-static char *put_utf8(char *out, uint32_t code)
+static char *jsontext_put_utf8(char *out, uint32_t code)
 {
     if (code < 0x80) {
         *out++ = (char)code;
@@ -89,48 +89,48 @@ static char *put_utf8(char *out, uint32_t code)
 }
 
 /* At the 'u' of \uXXXX, perhaps of a pair; never longer than what it stands for. */
-static int unescape_code(struct jsontext *json, char **out)
+static int jsontext_unescape_code(struct jsontext *json, char **out)
 {
     uint32_t code, low;
 
-    if (json_hex4(json->at + 1, json->end, &code) < 0)
-        return json_bad(json, "\\u without four hexadecimal digits");
+    if (jsontext_hex4(json->at + 1, json->end, &code) < 0)
+        return jsontext_bad(json, "\\u without four hexadecimal digits");
     json->at += 5;
     if (code >= 0xd800 && code < 0xdc00 && json->end - json->at >= 6 && json->at[0] == '\\' &&
-        json->at[1] == 'u' && json_hex4(json->at + 2, json->end, &low) == 0 && low >= 0xdc00 &&
+        json->at[1] == 'u' && jsontext_hex4(json->at + 2, json->end, &low) == 0 && low >= 0xdc00 &&
         low < 0xe000) {
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         json->at += 6;
     }
-    *out = put_utf8(*out, code);
+    *out = jsontext_put_utf8(*out, code);
     return 0;
 }
 
-static int json_unescape(struct jsontext *json, char **out)
+static int jsontext_unescape(struct jsontext *json, char **out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *found;
 
     json->at++;
     if (json->at == json->end)
-        return json_bad(json, "unterminated string");
+        return jsontext_bad(json, "unterminated string");
     if (*json->at == 'u')
-        return unescape_code(json, out);
+        return jsontext_unescape_code(json, out);
     found = *json->at ? strchr(from, *json->at) : NULL;
     if (!found)
-        return json_bad(json, "invalid escape sequence");
+        return jsontext_bad(json, "invalid escape sequence");
     *(*out)++ = to[found - from];
     json->at++;
     return 0;
 }
 
-static int json_text(struct jsontext *json, struct value_node *ret)
+static int jsontext_text(struct jsontext *json, struct value_node *ret)
 {
     char *first = ++json->at, *out = first;
 
     while (json->at < json->end && *json->at != '"') {
         if (*json->at == '\\') {
-            int result = json_unescape(json, &out);
+            int result = jsontext_unescape(json, &out);
 
             if (result < 0)
                 return result;
@@ -142,86 +142,86 @@ static int json_text(struct jsontext *json, struct value_node *ret)
         json->at++;
     }
     if (json->at == json->end)
-        return json_bad(json, "unterminated string");
+        return jsontext_bad(json, "unterminated string");
     json->at++;
     if (out - first > UINT32_MAX)
-        return json_bad(json, "string of more than 4 GiB");
+        return jsontext_bad(json, "string of more than 4 GiB");
     *ret =
         (struct value_node){ .type = VALUE_TEXT, .count = (uint32_t)(out - first), .text = first };
     return 0;
 }
 
 /* Short whole numbers here; the rest by strtod, from a copy that ends. */
-static int json_number(struct jsontext *json, struct value_node *ret)
+static int jsontext_number(struct jsontext *json, struct value_node *ret)
 {
     char text[64], *end;
     size_t bytes = 0;
-    bool whole = true;
+    bool integral = true;
 
     while (json->at + bytes < json->end && bytes < sizeof(text) - 1 && json->at[bytes] &&
            strchr("+-.eE0123456789", json->at[bytes])) {
         text[bytes] = json->at[bytes];
-        whole &= text[bytes] != '.' && text[bytes] != 'e' && text[bytes] != 'E';
+        integral &= text[bytes] != '.' && text[bytes] != 'e' && text[bytes] != 'E';
         bytes++;
     }
     text[bytes] = '\0';
     errno = 0;
     *ret = (struct value_node){ .type = VALUE_INT };
-    ret->integer = whole && bytes < 20 ? strtoll(text, &end, 10) : 0;
-    if (!whole || bytes >= 20 || errno) {
+    ret->integer = integral && bytes < 20 ? strtoll(text, &end, 10) : 0;
+    if (!integral || bytes >= 20 || errno) {
         ret->type = VALUE_FLOAT;
         ret->real = strtod(text, &end);
     }
     if (!bytes || end != text + bytes || !isdigit((unsigned char)text[bytes - 1]) || text[0] == '+')
-        return json_bad(json, "not a value");
+        return jsontext_bad(json, "not a value");
     json->at += bytes;
     return 0;
 }
 
-static int json_scalar(struct jsontext *json, struct value_node *ret)
+static int jsontext_scalar(struct jsontext *json, struct value_node *ret)
 {
     *ret = (struct value_node){ .type = VALUE_NONE };
     if (*json->at == '"')
-        return json_text(json, ret);
-    if (json_word(json, "null"))
+        return jsontext_text(json, ret);
+    if (jsontext_word(json, "null"))
         return 0;
     ret->type = VALUE_BOOL;
-    if ((ret->integer = json_word(json, "true")) || json_word(json, "false"))
+    if ((ret->integer = jsontext_word(json, "true")) || jsontext_word(json, "false"))
         return 0;
     ret->type = VALUE_FLOAT;
     ret->real = NAN;
-    if (json_word(json, "NaN"))
+    if (jsontext_word(json, "NaN"))
         return 0;
     ret->real = *json->at == '-' ? -INFINITY : INFINITY;
-    if (json_word(json, "Infinity") || json_word(json, "-Infinity"))
+    if (jsontext_word(json, "Infinity") || jsontext_word(json, "-Infinity"))
         return 0;
-    return json_number(json, ret);
+    return jsontext_number(json, ret);
 }
 
 /* A key and its colon, where the innermost container is a dictionary. */
-static int json_key(struct jsontext *json)
+static int jsontext_key(struct jsontext *json)
 {
     struct value_node node;
     uint32_t key;
     int result;
 
     if (json->at == json->end || *json->at != '"')
-        return json_bad(json, "expected a key in quotes");
-    result = json_text(json, &node);
+        return jsontext_bad(json, "expected a key in quotes");
+    result = jsontext_text(json, &node);
     if (result < 0)
         return result;
     key = value_add(json->tree, node);
     if (key == VALUE_NIL || value_append(json->tree, json->open[json->depth - 1], key) < 0)
         return -ENOMEM;
-    json_blanks(json);
-    if (!json_word(json, ":"))
-        return json_bad(json, "expected a colon after the key");
-    json_blanks(json);
+    jsontext_blanks(json);
+    if (!jsontext_word(json, ":"))
+        return jsontext_bad(json, "expected a colon after the key");
+    jsontext_blanks(json);
     return 0;
 }
 
 /* One value; a container that is not empty stays open. */
-static int json_value(struct jsontext *json)
+static int jsontext_value(struct jsontext *json)
 {
     struct value_node node = { .type = VALUE_DICT };
     bool opens = true;
@@ -229,12 +229,12 @@ static int json_value(struct jsontext *json)
     int result = 0;
 
     if (json->at == json->end)
-        return json_bad(json, "unexpected end of file");
+        return jsontext_bad(json, "unexpected end of file");
     if (*json->at == '[') {
         node.type = VALUE_LIST;
     } else if (*json->at != '{') {
         opens = false;
-        result = json_scalar(json, &node);
+        result = jsontext_scalar(json, &node);
     }
     if (result < 0)
         return result;
@@ -249,52 +249,53 @@ static int json_value(struct jsontext *json)
         return 0;
     json->at++;
     if (json->depth == DEPTH_MAX)
-        return json_bad(json, "nested more than 256 levels deep");
+        return jsontext_bad(json, "nested more than 256 levels deep");
     json->open[json->depth++] = id;
     return 1;
 }
 
-static bool json_in_dict(const struct jsontext *json)
+static bool jsontext_in_dict(const struct jsontext *json)
 {
     return json->tree->node[json->open[json->depth - 1]].type == VALUE_DICT;
 }
 
 /* After a value: close what ends here, until a comma or the end of the text. */
-static int json_after(struct jsontext *json)
+static int jsontext_after(struct jsontext *json)
 {
     for (;;) {
-        json_blanks(json);
+        jsontext_blanks(json);
         if (!json->depth)
-            return json->at == json->end ? 0 : json_bad(json, "unexpected data after the end");
+            return json->at == json->end ? 0 : jsontext_bad(json, "unexpected data after the end");
         if (json->at == json->end)
-            return json_bad(json, "unexpected end of file");
+            return jsontext_bad(json, "unexpected end of file");
         if (*json->at == ',') {
             json->at++;
-            json_blanks(json);
+            jsontext_blanks(json);
             return 1;
         }
-        if (*json->at != (json_in_dict(json) ? '}' : ']'))
-            return json_bad(json, "expected a comma or the end of the list");
+        if (*json->at != (jsontext_in_dict(json) ? '}' : ']'))
+            return jsontext_bad(json, "expected a comma or the end of the list");
         json->at++;
         json->depth--;
     }
 }
 
-static int json_all(struct jsontext *json)
+static int jsontext_all(struct jsontext *json)
 {
     int result;
 
-    json_blanks(json);
+    jsontext_blanks(json);
     for (;;) {
-        result = json->depth && json_in_dict(json) ? json_key(json) : 0;
+        result = json->depth && jsontext_in_dict(json) ? jsontext_key(json) : 0;
         if (result == 0)
-            result = json_value(json);
+            result = jsontext_value(json);
         if (result < 0)
             return result;
-        json_blanks(json);
-        if (result == 1 && !(json->at < json->end && *json->at == (json_in_dict(json) ? '}' : ']')))
+        jsontext_blanks(json);
+        if (result == 1 &&
+            !(json->at < json->end && *json->at == (jsontext_in_dict(json) ? '}' : ']')))
             continue; /* opened, and not empty */
-        result = json_after(json);
+        result = jsontext_after(json);
         if (result <= 0)
             return result;
     }
@@ -308,6 +309,6 @@ int jsontext_read(char *text, size_t bytes, struct value_tree *tree, struct err 
     int result;
 
     value_reset(tree);
-    result = json_all(&json);
+    result = jsontext_all(&json);
     return result == -ENOMEM ? budget_error(tree->budget, err) : result;
 }

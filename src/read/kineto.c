@@ -53,7 +53,7 @@ static uint32_t read_thread(const struct value_tree *tree, uint32_t node)
                : 0;
 }
 
-static bool name_is_collective(const char *name)
+static bool kineto_name_is_collective(const char *name)
 {
     return strncmp(name, "nccl", 4) == 0 || strncmp(name, "gloo:", 5) == 0 ||
            strncmp(name, "ncclDevKernel", 13) == 0 || strstr(name, "ncclKernel") != NULL;
@@ -76,7 +76,7 @@ static bool read_event(const struct value_tree *tree, uint32_t node, struct kine
                     value_text_is(tree, category, "gpu_memcpy") ||
                     value_text_is(tree, category, "gpu_memset");
     event->mark = sscanf(event->name, "ProfilerStep#%" SCNd64, &event->step) == 1;
-    event->collective = name_is_collective(event->name);
+    event->collective = kineto_name_is_collective(event->name);
     return true;
 }
 
@@ -99,7 +99,7 @@ static int read_events(const struct value_tree *tree, struct kineto_events *even
     return 0;
 }
 
-static int by_start(const void *left, const void *right)
+static int kineto_by_start(const void *left, const void *right)
 {
     const struct kineto_event *a = left, *b = right;
 
@@ -109,8 +109,8 @@ static int by_start(const void *left, const void *right)
 }
 
 /* The collective's name as the trace says it, else by its kernel: "ncclDevKernel_AllReduce_Sum_...". */
-static void collective_name(const struct value_tree *tree, const struct kineto_event *event,
-                            char *out, size_t room)
+static void kineto_collective_name(const struct value_tree *tree, const struct kineto_event *event,
+                                   char *out, size_t room)
 {
     uint32_t args = value_get(tree, event->node, "args");
     const char *name = event->name, *colon = strchr(name, ':'), *line = strchr(name, '_');
@@ -126,7 +126,8 @@ static void collective_name(const struct value_tree *tree, const struct kineto_e
     }
 }
 
-static uint64_t collective_group(const struct value_tree *tree, const struct kineto_event *event)
+static uint64_t kineto_collective_group(const struct value_tree *tree,
+                                        const struct kineto_event *event)
 {
     uint32_t args = value_get(tree, event->node, "args");
     uint32_t ranks = value_get(tree, args, "Process Group Ranks"),
@@ -147,8 +148,8 @@ struct shape {                       /* of one trace */
     int64_t busy_ns; /* until when compute has been counted: nested events are inside others */
 };
 
-static bool counts_as_compute(const struct kineto_events *events, const struct shape *shape,
-                              const struct kineto_event *event)
+static bool kineto_counts_as_compute(const struct kineto_events *events, const struct shape *shape,
+                                     const struct kineto_event *event)
 {
     if (event->collective || event->mark || event->start_ns < shape->busy_ns)
         return false;
@@ -157,8 +158,8 @@ static bool counts_as_compute(const struct kineto_events *events, const struct s
     return event->thread == shape->main_thread && strncmp(event->name, "c10d::", 6) != 0;
 }
 
-static int add_ops(const struct value_tree *tree, const struct kineto_events *events,
-                   struct shape *shape, uint32_t rank, struct lanes *lanes)
+static int kineto_add_ops(const struct value_tree *tree, const struct kineto_events *events,
+                          struct shape *shape, uint32_t rank, struct lanes *lanes)
 {
     shape->busy_ns = INT64_MIN;
     for (size_t i = 0; i < events->count; i++) {
@@ -177,10 +178,10 @@ static int add_ops(const struct value_tree *tree, const struct kineto_events *ev
             continue;
         op.step = shape->mark ? shape->mark->step : 0;
         if (event->collective && (event->device || !events->devices)) {
-            collective_name(tree, event, name, sizeof(name));
+            kineto_collective_name(tree, event, name, sizeof(name));
             op.kind = lanes_kind(lanes, name);
-            op.group = collective_group(tree, event);
-        } else if (counts_as_compute(events, shape, event)) {
+            op.group = kineto_collective_group(tree, event);
+        } else if (kineto_counts_as_compute(events, shape, event)) {
             shape->busy_ns = event->end_ns;
         } else {
             continue;
@@ -210,8 +211,8 @@ static void shape_find(const struct kineto_events *events, struct shape *shape)
 }
 
 /* The table is not grown by the budget: what it may need is taken first, and what it did not need is given back. */
-static int add_ops_within(const struct value_tree *tree, const struct kineto_events *events,
-                          struct shape *shape, uint32_t rank, struct lanes *lanes)
+static int kineto_add_ops_within(const struct value_tree *tree, const struct kineto_events *events,
+                                 struct shape *shape, uint32_t rank, struct lanes *lanes)
 {
     size_t before = lanes->count, room = lanes->room;
     size_t most = (lanes->count + events->count) * 2 * sizeof(*lanes->op);
@@ -219,7 +220,7 @@ static int add_ops_within(const struct value_tree *tree, const struct kineto_eve
 
     if (!budget_take(tree->budget, most))
         return -ENOMEM;
-    result = add_ops(tree, events, shape, rank, lanes);
+    result = kineto_add_ops(tree, events, shape, rank, lanes);
     if (result < 0)
         lanes->count = before;
     budget_give(tree->budget, most);
@@ -227,14 +228,62 @@ static int add_ops_within(const struct value_tree *tree, const struct kineto_eve
     return result;
 }
 
-static uint32_t rank_said(const struct value_tree *tree, uint32_t rank)
+/* The time of steps in which the device had work, and in which the host waited for its data loader; events are sorted
+ * by their begin.  Without marks, from the first event of the device to its last.
+ */
+static int kineto_add_span(const struct kineto_events *events, const struct shape *shape,
+                           uint32_t rank, struct lanes *lanes)
+{
+    struct lane_span span = { .rank = rank };
+    int64_t from = INT64_MAX, until = INT64_MIN, busy_until = INT64_MIN;
+
+    for (size_t i = 0; i < events->count; i++) {
+        const struct kineto_event *event = &events->event[i];
+
+        if (shape->marks ? event->mark : event->device) {
+            from = MIN(from, event->start_ns);
+            until = MAX(until, event->end_ns);
+        }
+    }
+    if (!events->devices || until <= from)
+        return 0;
+    for (size_t i = 0; i < events->count; i++) {
+        const struct kineto_event *event = &events->event[i];
+        int64_t start = MAX(event->start_ns, from), end = MIN(event->end_ns, until);
+
+        if (end <= start)
+            continue;
+        if (strstr(event->name, "DataLoader") && event->thread == shape->main_thread)
+            span.input_ns += end - start;
+        if (!event->device || end <= busy_until)
+            continue;
+        span.busy_ns += end - MAX(start, busy_until);
+        busy_until = end;
+    }
+    span.total_ns = until - from;
+    return lanes_add_span(lanes, &span);
+}
+
+static uint32_t kineto_rank(const struct value_tree *tree, uint32_t rank)
 {
     uint32_t about = value_get(tree, tree->root, "distributedInfo");
-    int64_t said;
+    int64_t given;
 
-    if (value_integer(tree, value_get(tree, about, "rank"), &said) && said >= 0 && said < 1 << 20)
-        return (uint32_t)said;
+    if (value_integer(tree, value_get(tree, about, "rank"), &given) && given >= 0 &&
+        given < 1 << 20)
+        return (uint32_t)given;
     return rank;
+}
+
+static uint32_t kineto_world(const struct value_tree *tree)
+{
+    uint32_t about = value_get(tree, tree->root, "distributedInfo");
+    int64_t given;
+
+    return value_integer(tree, value_get(tree, about, "world_size"), &given) && given > 0 &&
+                   given <= 1 << 20
+               ? (uint32_t)given
+               : 0;
 }
 
 int kineto_add(struct lanes *lanes, uint32_t rank, const struct value_tree *tree, struct err *err)
@@ -246,10 +295,13 @@ int kineto_add(struct lanes *lanes, uint32_t rank, const struct value_tree *tree
 
     lanes_kind(lanes, "compute");
     if (events.count)
-        qsort(events.event, events.count, sizeof(*events.event), by_start);
+        qsort(events.event, events.count, sizeof(*events.event), kineto_by_start);
     shape_find(&events, &shape);
     if (result == 0)
-        result = add_ops_within(tree, &events, &shape, rank_said(tree, rank), lanes);
+        result = kineto_add_ops_within(tree, &events, &shape, kineto_rank(tree, rank), lanes);
+    if (result == 0)
+        result = kineto_add_span(&events, &shape, kineto_rank(tree, rank), lanes);
+    lanes->world = MAX(lanes->world, kineto_world(tree));
     budget_free(tree->budget, events.event, events.room, sizeof(*events.event));
     if (result < 0)
         return budget_error(tree->budget, err);

@@ -53,14 +53,14 @@ static int pickle_push(struct pickle *pickle, struct value_node node)
 }
 
 /* What lies above the newest mark belongs to it; below is not to be touched. */
-static size_t floor_of(const struct pickle *pickle)
+static size_t pickle_floor_of(const struct pickle *pickle)
 {
     return pickle->mark.count ? pickle->mark.id[pickle->mark.count - 1] : 0;
 }
 
 static int pickle_need(struct pickle *pickle, size_t count)
 {
-    return pickle->stack.count - floor_of(pickle) >= count
+    return pickle->stack.count - pickle_floor_of(pickle) >= count
                ? 0
                : pickle_bad(pickle, "the stack is empty");
 }
@@ -70,7 +70,7 @@ static uint32_t pickle_top(const struct pickle *pickle, size_t below)
     return pickle->stack.id[pickle->stack.count - 1 - below];
 }
 
-static int pop_mark(struct pickle *pickle, size_t *ret_first)
+static int pickle_pop_mark(struct pickle *pickle, size_t *ret_first)
 {
     if (!pickle->mark.count)
         return pickle_bad(pickle, "no mark on the stack");
@@ -78,7 +78,7 @@ static int pop_mark(struct pickle *pickle, size_t *ret_first)
     return 0;
 }
 
-static int push_text(struct pickle *pickle, enum value_type type, uint64_t bytes)
+static int pickle_push_text(struct pickle *pickle, enum value_type type, uint64_t bytes)
 {
     struct value_node node = { .type = (uint8_t)type, .count = (uint32_t)bytes };
 
@@ -88,12 +88,12 @@ static int push_text(struct pickle *pickle, enum value_type type, uint64_t bytes
     return pickle_push(pickle, node);
 }
 
-static int push_integer(struct pickle *pickle, int64_t value)
+static int pickle_push_integer(struct pickle *pickle, int64_t value)
 {
     return pickle_push(pickle, (struct value_node){ .type = VALUE_INT, .integer = value });
 }
 
-static int push_long(struct pickle *pickle, uint32_t bytes)
+static int pickle_push_long(struct pickle *pickle, uint32_t bytes)
 {
     const unsigned char *at = reader_get(&pickle->in, bytes);
     uint64_t value = 0;
@@ -106,10 +106,10 @@ static int push_long(struct pickle *pickle, uint32_t bytes)
         value |= (uint64_t)at[i] << 8 * i;
     if (bytes && bytes < 8 && at[bytes - 1] & 0x80)
         value |= UINT64_MAX << 8 * bytes;
-    return push_integer(pickle, (int64_t)value);
+    return pickle_push_integer(pickle, (int64_t)value);
 }
 
-static int push_real(struct pickle *pickle)
+static int pickle_push_real(struct pickle *pickle)
 {
     const unsigned char *at = reader_get(&pickle->in, 8);
     struct value_node node = { .type = VALUE_FLOAT };
@@ -136,7 +136,7 @@ static int pickle_gather(struct pickle *pickle, uint32_t container, size_t first
     return result;
 }
 
-static int push_gathered(struct pickle *pickle, enum value_type type, size_t first)
+static int pickle_push_gathered(struct pickle *pickle, enum value_type type, size_t first)
 {
     uint32_t id = value_add(pickle->tree, (struct value_node){ .type = (uint8_t)type });
     int result = id == VALUE_NIL ? -ENOMEM : pickle_gather(pickle, id, first);
@@ -144,19 +144,20 @@ static int push_gathered(struct pickle *pickle, enum value_type type, size_t fir
     return result < 0 ? result : ids_push(pickle, &pickle->stack, id);
 }
 
-static int push_marked(struct pickle *pickle, enum value_type type)
+static int pickle_push_marked(struct pickle *pickle, enum value_type type)
 {
     size_t first = 0;
-    int result = pop_mark(pickle, &first);
+    int result = pickle_pop_mark(pickle, &first);
 
-    return result < 0 ? result : push_gathered(pickle, type, first);
+    return result < 0 ? result : pickle_push_gathered(pickle, type, first);
 }
 
-static int push_tuple(struct pickle *pickle, size_t count)
+static int pickle_push_tuple(struct pickle *pickle, size_t count)
 {
     int result = pickle_need(pickle, count);
 
-    return result < 0 ? result : push_gathered(pickle, VALUE_TUPLE, pickle->stack.count - count);
+    return result < 0 ? result
+                      : pickle_push_gathered(pickle, VALUE_TUPLE, pickle->stack.count - count);
 }
 
 /* Members into the container below them; `first` is where they begin. */
@@ -164,7 +165,7 @@ static int pickle_extend(struct pickle *pickle, enum value_type type, size_t fir
 {
     uint32_t container;
 
-    if (first <= floor_of(pickle))
+    if (first <= pickle_floor_of(pickle))
         return pickle_bad(pickle, "no container for the items");
     container = pickle->stack.id[first - 1];
     if (pickle->tree->node[container].type != type)
@@ -172,22 +173,22 @@ static int pickle_extend(struct pickle *pickle, enum value_type type, size_t fir
     return pickle_gather(pickle, container, first);
 }
 
-static int extend_marked(struct pickle *pickle, enum value_type type)
+static int pickle_extend_marked(struct pickle *pickle, enum value_type type)
 {
     size_t first = 0;
-    int result = pop_mark(pickle, &first);
+    int result = pickle_pop_mark(pickle, &first);
 
     return result < 0 ? result : pickle_extend(pickle, type, first);
 }
 
-static int extend_by(struct pickle *pickle, enum value_type type, size_t count)
+static int pickle_extend_by(struct pickle *pickle, enum value_type type, size_t count)
 {
     int result = pickle_need(pickle, count + 1);
 
     return result < 0 ? result : pickle_extend(pickle, type, pickle->stack.count - count);
 }
 
-static int memo_put(struct pickle *pickle, uint32_t at)
+static int pickle_memo_put(struct pickle *pickle, uint32_t at)
 {
     int result = pickle_need(pickle, 1);
 
@@ -201,7 +202,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
     return result;
 }
 
-static int memo_get(struct pickle *pickle, uint32_t at)
+static int pickle_memo_get(struct pickle *pickle, uint32_t at)
 {
     if (at >= pickle->memo.count || pickle->memo.id[at] == VALUE_NIL)
         return pickle_bad(pickle, "a reference to a memo entry that does not exist");
@@ -209,7 +210,7 @@ static int memo_get(struct pickle *pickle, uint32_t at)
 }
 
 /* "module\nname\n"; kept as one text, with the newline between. */
-static int push_name(struct pickle *pickle)
+static int pickle_push_name(struct pickle *pickle)
 {
     const unsigned char *at = pickle->in.at, *end = at;
     struct value_node node = { .type = VALUE_NAME, .text = (const char *)at };
@@ -225,10 +226,10 @@ static int push_name(struct pickle *pickle)
     return pickle_push(pickle, node);
 }
 
-static int push_stack_name(struct pickle *pickle)
+static int pickle_push_stack_name(struct pickle *pickle)
 {
     const struct value_node *name, *node = pickle->tree->node;
-    struct value_node whole = { .type = VALUE_NAME };
+    struct value_node function = { .type = VALUE_NAME };
     int result = pickle_need(pickle, 2);
 
     if (result < 0)
@@ -236,10 +237,10 @@ static int push_stack_name(struct pickle *pickle)
     name = &node[pickle_top(pickle, 0)];
     if (name->type != VALUE_TEXT || node[pickle_top(pickle, 1)].type != VALUE_TEXT)
         return pickle_bad(pickle, "a name that is not a string");
-    whole.text = name->text; /* the function's alone: enough to say, and to know ours */
-    whole.count = name->count;
+    function.text = name->text; /* the function's alone: enough to say, and to know ours */
+    function.count = name->count;
     pickle->stack.count -= 2;
-    return pickle_push(pickle, whole);
+    return pickle_push(pickle, function);
 }
 
 /* The last part of a name, after its module. */
@@ -255,7 +256,7 @@ static bool pickle_name_is(const struct value_node *name, const char *text)
 /* Functions that give their first argument, as far as plain data goes: typed lists of torch.jit, and how
  * protocol 2 writes sets and bytes.
  */
-static bool name_gives_first(const struct value_node *name)
+static bool pickle_name_gives_first(const struct value_node *name)
 {
     static const char *const names[] = {
         "build_intlist", "build_doublelist", "build_boollist", "build_tensorlist",
@@ -269,7 +270,7 @@ static bool name_gives_first(const struct value_node *name)
     return false;
 }
 
-static int refuse_name(struct pickle *pickle, const struct value_node *name)
+static int pickle_refuse_name(struct pickle *pickle, const struct value_node *name)
 {
     char text[64];
     size_t bytes = MIN(name->count, sizeof(text) - 1);
@@ -299,9 +300,9 @@ static int pickle_reduce(struct pickle *pickle)
     pickle->stack.count -= 2;
     if (pickle_name_is(&tree->node[function], "OrderedDict") && tree->node[arguments].count == 0)
         return pickle_push(pickle, (struct value_node){ .type = VALUE_DICT });
-    if (name_gives_first(&tree->node[function]) && tree->node[arguments].count)
+    if (pickle_name_gives_first(&tree->node[function]) && tree->node[arguments].count)
         return ids_push(pickle, &pickle->stack, value_item(tree, arguments, 0));
-    return refuse_name(pickle, &tree->node[function]);
+    return pickle_refuse_name(pickle, &tree->node[function]);
 }
 
 static int pickle_pop(struct pickle *pickle)
@@ -313,10 +314,10 @@ static int pickle_pop(struct pickle *pickle)
     return result;
 }
 
-static int pop_to_mark(struct pickle *pickle)
+static int pickle_pop_to_mark(struct pickle *pickle)
 {
     size_t first = 0;
-    int result = pop_mark(pickle, &first);
+    int result = pickle_pop_mark(pickle, &first);
 
     if (result == 0)
         pickle->stack.count = first;
@@ -357,7 +358,7 @@ static int pickle_stop(struct pickle *pickle)
 }
 
 /* Opcodes that build; the others below. */
-static int step_build(struct pickle *pickle, uint8_t op)
+static int pickle_step_build(struct pickle *pickle, uint8_t op)
 {
     switch (op) {
     case ']':
@@ -369,31 +370,31 @@ static int step_build(struct pickle *pickle, uint8_t op)
     case 0x8f:
         return pickle_push(pickle, (struct value_node){ .type = VALUE_SET });
     case 'a':
-        return extend_by(pickle, VALUE_LIST, 1);
+        return pickle_extend_by(pickle, VALUE_LIST, 1);
     case 'e':
-        return extend_marked(pickle, VALUE_LIST);
+        return pickle_extend_marked(pickle, VALUE_LIST);
     case 's':
-        return extend_by(pickle, VALUE_DICT, 2);
+        return pickle_extend_by(pickle, VALUE_DICT, 2);
     case 'u':
-        return extend_marked(pickle, VALUE_DICT);
+        return pickle_extend_marked(pickle, VALUE_DICT);
     case 0x90:
-        return extend_marked(pickle, VALUE_SET);
+        return pickle_extend_marked(pickle, VALUE_SET);
     case 'l':
-        return push_marked(pickle, VALUE_LIST);
+        return pickle_push_marked(pickle, VALUE_LIST);
     case 'd':
-        return push_marked(pickle, VALUE_DICT);
+        return pickle_push_marked(pickle, VALUE_DICT);
     case 't':
-        return push_marked(pickle, VALUE_TUPLE);
+        return pickle_push_marked(pickle, VALUE_TUPLE);
     case 0x91:
-        return push_marked(pickle, VALUE_SET);
+        return pickle_push_marked(pickle, VALUE_SET);
     case 0x85:
     case 0x86:
     case 0x87:
-        return push_tuple(pickle, op - 0x84u);
+        return pickle_push_tuple(pickle, op - 0x84u);
     case 'c':
-        return push_name(pickle);
+        return pickle_push_name(pickle);
     case 0x93:
-        return push_stack_name(pickle);
+        return pickle_push_stack_name(pickle);
     case 'R':
     case 0x81:
         return pickle_reduce(pickle);
@@ -403,7 +404,7 @@ static int step_build(struct pickle *pickle, uint8_t op)
     }
 }
 
-static int step_value(struct pickle *pickle, uint8_t op)
+static int pickle_step_value(struct pickle *pickle, uint8_t op)
 {
     struct reader *in = &pickle->in;
 
@@ -415,34 +416,34 @@ static int step_value(struct pickle *pickle, uint8_t op)
         return pickle_push(pickle,
                            (struct value_node){ .type = VALUE_BOOL, .integer = op == 0x88 });
     case 'K':
-        return push_integer(pickle, reader_get_u8(in));
+        return pickle_push_integer(pickle, reader_get_u8(in));
     case 'M':
-        return push_integer(pickle, reader_get_u16(in));
+        return pickle_push_integer(pickle, reader_get_u16(in));
     case 'J':
-        return push_integer(pickle, (int32_t)reader_get_u32(in));
+        return pickle_push_integer(pickle, (int32_t)reader_get_u32(in));
     case 0x8a:
-        return push_long(pickle, reader_get_u8(in));
+        return pickle_push_long(pickle, reader_get_u8(in));
     case 0x8b:
-        return push_long(pickle, reader_get_u32(in));
+        return pickle_push_long(pickle, reader_get_u32(in));
     case 'G':
-        return push_real(pickle);
+        return pickle_push_real(pickle);
     case 'X':
     case 'T':
-        return push_text(pickle, VALUE_TEXT, reader_get_u32(in));
+        return pickle_push_text(pickle, VALUE_TEXT, reader_get_u32(in));
     case 0x8c:
     case 'U':
-        return push_text(pickle, VALUE_TEXT, reader_get_u8(in));
+        return pickle_push_text(pickle, VALUE_TEXT, reader_get_u8(in));
     case 0x8d:
-        return push_text(pickle, VALUE_TEXT, reader_get_u64(in));
+        return pickle_push_text(pickle, VALUE_TEXT, reader_get_u64(in));
     case 'B':
-        return push_text(pickle, VALUE_BYTES, reader_get_u32(in));
+        return pickle_push_text(pickle, VALUE_BYTES, reader_get_u32(in));
     case 'C':
-        return push_text(pickle, VALUE_BYTES, reader_get_u8(in));
+        return pickle_push_text(pickle, VALUE_BYTES, reader_get_u8(in));
     case 0x8e:
     case 0x96:
-        return push_text(pickle, VALUE_BYTES, reader_get_u64(in));
+        return pickle_push_text(pickle, VALUE_BYTES, reader_get_u64(in));
     default:
-        return step_build(pickle, op);
+        return pickle_step_build(pickle, op);
     }
 }
 
@@ -456,25 +457,25 @@ static int pickle_step(struct pickle *pickle, uint8_t op)
     case '(':
         return ids_push(pickle, &pickle->mark, (uint32_t)pickle->stack.count);
     case 'q':
-        return memo_put(pickle, reader_get_u8(&pickle->in));
+        return pickle_memo_put(pickle, reader_get_u8(&pickle->in));
     case 'r':
-        return memo_put(pickle, reader_get_u32(&pickle->in));
+        return pickle_memo_put(pickle, reader_get_u32(&pickle->in));
     case 0x94:
-        return memo_put(pickle, (uint32_t)pickle->memo.count);
+        return pickle_memo_put(pickle, (uint32_t)pickle->memo.count);
     case 'h':
-        return memo_get(pickle, reader_get_u8(&pickle->in));
+        return pickle_memo_get(pickle, reader_get_u8(&pickle->in));
     case 'j':
-        return memo_get(pickle, reader_get_u32(&pickle->in));
+        return pickle_memo_get(pickle, reader_get_u32(&pickle->in));
     case '0':
         return pickle_pop(pickle);
     case '1':
-        return pop_to_mark(pickle);
+        return pickle_pop_to_mark(pickle);
     case '2':
         return pickle_duplicate(pickle);
     case '.':
         return pickle_stop(pickle);
     default:
-        return step_value(pickle, op);
+        return pickle_step_value(pickle, op);
     }
 }
 

@@ -124,7 +124,7 @@ const char *value_text(const struct value_tree *tree, uint32_t node, char *out, 
     return out;
 }
 
-static bool text_integer(const struct value_node *node, int64_t *ret)
+static bool value_text_integer(const struct value_node *node, int64_t *ret)
 {
     char text[24], *end;
     size_t bytes = node->count;
@@ -145,7 +145,7 @@ bool value_integer(const struct value_tree *tree, uint32_t node, int64_t *ret)
     if (node == VALUE_NIL)
         return false;
     if (at->type == VALUE_TEXT)
-        return text_integer(at, ret);
+        return value_text_integer(at, ret);
     if (at->type == VALUE_FLOAT) {
         if (!(fabs(at->real) < 9e18) || at->real != floor(at->real))
             return false;

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int by_name(const FTSENT **left, const FTSENT **right)
+static int walk_by_name(const FTSENT **left, const FTSENT **right)
 {
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
@@ -15,7 +15,7 @@ static int by_name(const FTSENT **left, const FTSENT **right)
 FTS *walk_open(const char *directory, struct err *err)
 {
     char *const paths[] = { (char *)directory, NULL };
-    FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, walk_by_name);
 
     if (!fts)
         errno = -err_set(err, -errno, "%s: %m", directory);

@@ -1,7 +1,7 @@
 /* advice.c - what to do about a verdict.
  *
  * One table for people (`lockstep run`, `lockstep why`) and programs (field "advice").  A layer without a text of its
- * own gets the text of LAYER_UNKNOWN of its kind.
+ * own gets the text of LAYER_UNKNOWN of its kind.  A text about "the named rank" is not for verdicts that name none.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -66,8 +66,8 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_USER_CODE] = "Look at what the program does before its first step.",
     },
     [VERDICT_HANG] = {
-        [LAYER_UNKNOWN] = "Look at the stack of the named rank ('lockstep why' shows it), its log and the kernel "
-                          "log of its node; then restart the job (lockstep run --on-hang restart).",
+        [LAYER_UNKNOWN] = "Look at the stack of the named rank, its log and the kernel log of its node; then "
+                          "restart the job (lockstep run --on-hang restart).",
         [LAYER_GPU] = "Check the kernel log of the node for Xid errors; reset the GPU or drain the node, then "
                       "restart the job.",
         [LAYER_NIC] = "Check the network adapter, cable and switch port of the named node, then restart the job.",
@@ -87,6 +87,11 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_UNKNOWN] = "Read the end of the log of the named rank and the kernel log of its node; errors of other "
                           "ranks followed from it.",
         [LAYER_GPU] = "Check the kernel log of the node for Xid errors; reset the GPU or drain the node.",
+        [LAYER_PCIE] = "Drain the node and reboot it; if the error comes back, have the GPU and its slot checked.",
+        [LAYER_NVLINK] = "Drain the node and reset its GPUs; check the NVLinks (nvidia-smi nvlink -e) before it is "
+                         "used again.",
+        [LAYER_THERMAL] = "Check cooling and temperature of the node before it is used again.",
+        [LAYER_POWER] = "Check the power supply of the node before it is used again.",
         [LAYER_GPU_MEMORY] = "If it ran out of memory: smaller batches, activation checkpointing, or less fragmentation "
                              "(PYTORCH_CUDA_ALLOC_CONF). After an ECC error: reset the GPU, and replace it if errors "
                              "continue.",
@@ -122,7 +127,22 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_STORAGE] = "Check the disk or file server that the line names.",
         [LAYER_HOST_MEMORY] = "Raise the memory limit or use less memory; replace the memory module if the line "
                               "says ECC.",
+        [LAYER_USER_CODE] = "Look for the error in the program (compute-sanitizer, CUDA_LAUNCH_BLOCKING=1); test the "
+                            "GPU (dcgmi diag -r 3) if other programs get the same error on it.",
     },
+};
+
+/* Of verdicts that name no rank, instead of the text of LAYER_UNKNOWN. */
+static const char *const advice_nobody[VERDICT_KIND_COUNT] = {
+    [VERDICT_HANG] = "Run the job with 'lockstep run --on-hang restart': it names the rank that "
+                     "the others wait for, "
+                     "shows its stack and restarts the job.",
+    [VERDICT_CRASH] = "Read the ends of the logs of all ranks and the kernel logs of their nodes; "
+                      "most errors follow "
+                      "from the rank that failed first.",
+    [VERDICT_CORRUPTION] = "Restart from a checkpoint before the first bad step; check learning "
+                           "rate, loss scaling and "
+                           "the input of that step.",
 };
 
 const char *verdict_advice(const struct verdict *verdict)
@@ -131,5 +151,10 @@ const char *verdict_advice(const struct verdict *verdict)
     unsigned layer = verdict->layer < LAYER_COUNT ? verdict->layer : LAYER_UNKNOWN;
     const char *text = advice[kind][layer] ? advice[kind][layer] : advice[kind][LAYER_UNKNOWN];
 
+    if (verdict->advice)
+        return verdict->advice;
+    if (!verdict->rank_count && !verdict->node_count && advice_nobody[kind] &&
+        text == advice[kind][LAYER_UNKNOWN])
+        return advice_nobody[kind];
     return text ? text : "Update lockstep: this version does not know this kind of verdict.";
 }

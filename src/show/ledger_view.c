@@ -9,13 +9,10 @@
 
 #define BAR_CELLS 30
 
-/* Effective training time ratio: productive / wall, per rank that trains, that is
- * productive GPU-seconds / (ranks × wall seconds − spare GPU-seconds).  Goodput counts the spares
- * too; without spares both are the same.  0 when there is nothing to divide by.
- */
-static double ledger_ettr(const struct ledger *ledger)
+double ledger_ettr(const struct ledger *ledger)
 {
-    double training = ledger->wall_seconds * ledger->ranks - ledger->gpu_seconds[LEDGER_SPARE];
+    double training =
+        ledger_total(ledger) - ledger->gpu_seconds[LEDGER_SPARE] - ledger->gpu_seconds[LEDGER_DOWN];
 
     return training > 0 ? ledger->gpu_seconds[LEDGER_PRODUCTIVE] / training : 0;
 }
@@ -38,7 +35,7 @@ struct json_object *ledger_json(const struct ledger *ledger)
 }
 
 /* Eighths of a cell, so that small shares are still seen. */
-static void print_bar(double share, FILE *out)
+static void ledger_print_bar(double share, FILE *out)
 {
     static const char *const part[8] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
     int eighths = (int)lround(fmin(fmax(share, 0), 1) * BAR_CELLS * 8);
@@ -49,15 +46,24 @@ static void print_bar(double share, FILE *out)
     fputs(part[eighths % 8], out);
 }
 
-static void print_bucket(const struct ledger *ledger, unsigned bucket, double all,
-                         const struct show_style *style, FILE *out)
+/* Would anything but zeros be printed?  In a short run, 0.04 s is a share that would be missed. */
+static bool ledger_is_shown(const struct ledger *ledger, unsigned bucket, double all)
+{
+    double seconds = fabs(ledger->gpu_seconds[bucket]);
+
+    return bucket == LEDGER_PRODUCTIVE || bucket == LEDGER_UNATTRIBUTED || seconds >= 0.05 ||
+           seconds >= 0.0005 * all;
+}
+
+static void ledger_print_bucket(const struct ledger *ledger, unsigned bucket, double all,
+                                const struct show_style *style, FILE *out)
 {
     double seconds = ledger->gpu_seconds[bucket], share = all > 0 ? seconds / all : 0;
 
     fprintf(out, "  %-15s %12.1f  %5.1f %%", ledger_bucket_name(bucket), seconds, 100 * share);
     if (style->bars) {
         fputs(show_begin(style, bucket == LEDGER_PRODUCTIVE ? SHOW_GOOD : SHOW_OVER), out);
-        print_bar(share, out);
+        ledger_print_bar(share, out);
         fputs(show_end(style), out);
     }
     fputc('\n', out);
@@ -65,14 +71,13 @@ static void print_bucket(const struct ledger *ledger, unsigned bucket, double al
 
 void ledger_text(const struct ledger *ledger, const struct show_style *style, FILE *out)
 {
-    double all = ledger->wall_seconds * ledger->ranks;
+    double all = ledger_total(ledger);
 
     fprintf(out, "where %.1f GPU-seconds went (%" PRIu32 " rank%s, %.1f s):\n", all, ledger->ranks,
             ledger->ranks == 1 ? "" : "s", ledger->wall_seconds);
     for (unsigned i = 0; i < LEDGER_BUCKETS; i++) {
-        if (i == LEDGER_PRODUCTIVE || i == LEDGER_UNATTRIBUTED ||
-            fabs(ledger->gpu_seconds[i]) >= 0.05)
-            print_bucket(ledger, i, all, style, out);
+        if (ledger_is_shown(ledger, i, all))
+            ledger_print_bucket(ledger, i, all, style, out);
     }
     fprintf(out, "  goodput %.1f %%, ettr %.1f %%, %" PRIu64 " step%s",
             100 * ledger_goodput(ledger), 100 * ledger_ettr(ledger), ledger->steps,

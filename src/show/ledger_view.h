@@ -12,6 +12,12 @@
 #include "show/style.h"
 #include "wire/facts.h"
 
+/* Effective training time ratio: productive / wall, per rank that trains, that is
+ * productive GPU-seconds / (all − spare − down GPU-seconds).  Goodput counts spare and down places
+ * too; without them both are the same.  0 when there is nothing to divide by.
+ */
+double ledger_ettr(const struct ledger *ledger);
+
 /* {buckets: {name: GPU-seconds}, ranks, wall_seconds, goodput, ettr, steps, unfit_steps, host_view} */
 struct json_object *ledger_json(const struct ledger *ledger);
 

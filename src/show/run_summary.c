@@ -17,15 +17,63 @@ static const char *const sources[] = {
     [RUN_SUMMARY_LOG_SPOOLS] = "log and spools",
 };
 
+#define LOST_SHARE 0.1      /* of the time since start-up: so much needs a cause */
+#define LOST_LEAST_STEPS 20 /* a few steps say little */
+#define LOST_LONG_SECONDS                                                                          \
+    60 /* before that, the end of a process is a large part of what is in no step */
+
+/* Buckets in which time goes to a fault, were there one. */
+static bool summary_is_lost(const struct ledger *ledger, int bucket)
+{
+    switch (bucket) {
+    case LEDGER_STRAGGLER_WAIT:
+    case LEDGER_INPUT:
+    case LEDGER_HANG:
+    case LEDGER_RESTART:
+    case LEDGER_LOST:
+        return true;
+    case LEDGER_UNATTRIBUTED:
+        return ledger->wall_seconds > LOST_LONG_SECONDS;
+    default:
+        return false;
+    }
+}
+
+double run_summary_lost_share(const struct run_summary *summary)
+{
+    const struct ledger *ledger = &summary->ledger;
+    double lost = 0, all = 0;
+
+    if (!summary->has_ledger || summary->verdicts || ledger->steps < LOST_LEAST_STEPS)
+        return 0;
+    for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
+        if (bucket != LEDGER_START_UP && bucket != LEDGER_SPARE)
+            all += ledger->gpu_seconds[bucket];
+        if (summary_is_lost(ledger, bucket))
+            lost += ledger->gpu_seconds[bucket];
+    }
+    return lost > LOST_SHARE * all ? lost / all : 0;
+}
+
+double run_summary_standstill(const struct run_summary *summary)
+{
+    bool by_itself = summary->ended && !summary->stopped;
+
+    return summary->verdicts || by_itself ? 0 : (double)summary->still_ns / 1e9;
+}
+
 int run_summary_exit(const struct run_summary *summary)
 {
     if (summary->verdicts)
         return 1;
-    return summary->steps && !run_summary_unexplained(summary) ? 0 : 3;
+    return summary->steps && !run_summary_unexplained(summary) &&
+                   run_summary_lost_share(summary) == 0 && run_summary_standstill(summary) == 0
+               ? 0
+               : 3;
 }
 
 /* Verdicts about why ranks end; one that is over, since training went on, does not say why it ended later. */
-static bool explains_end(const struct verdict *verdict)
+static bool summary_explains_end(const struct verdict *verdict)
 {
     return verdict->until_real_ns == 0 &&
            (verdict->kind == VERDICT_CRASH || verdict->kind == VERDICT_HANG ||
@@ -38,11 +86,11 @@ bool run_summary_unexplained(const struct run_summary *summary)
                                     : summary->alive || !summary->launched;
 
     for (size_t i = 0; i < summary->verdicts && !explained; i++)
-        explained = explains_end(&summary->verdict[i]);
+        explained = summary_explains_end(&summary->verdict[i]);
     return !explained;
 }
 
-static struct json_object *verdicts_json(const struct run_summary *summary)
+static struct json_object *summary_verdicts_json(const struct run_summary *summary)
 {
     struct json_object *list = json_object_new_array();
 
@@ -51,7 +99,30 @@ static struct json_object *verdicts_json(const struct run_summary *summary)
     return list;
 }
 
-static struct json_object *restarts_json(const struct run_summary *summary)
+static double summary_parts_total(const struct run_summary_parts *parts)
+{
+    return parts->detect_s + parts->decide_s + parts->stop_s + parts->start_s + parts->init_s +
+           parts->first_step_s;
+}
+
+/* null: not known */
+static struct json_object *summary_parts_json(const struct run_summary_parts *parts)
+{
+    struct json_object *root = json_object_new_object();
+
+    json_object_object_add(root, "detect_s", show_number(parts->detect_s));
+    json_object_object_add(root, "decide_s", show_number(parts->decide_s));
+    json_object_object_add(root, "stop_s", show_number(parts->stop_s));
+    json_object_object_add(root, "start_s", show_number(parts->start_s));
+    json_object_object_add(root, "init_s", parts->known ? show_number(parts->init_s) : NULL);
+    json_object_object_add(root, "first_step_s",
+                           parts->known ? show_number(parts->first_step_s) : NULL);
+    json_object_object_add(root, "total_s",
+                           parts->known ? show_number(summary_parts_total(parts)) : NULL);
+    return root;
+}
+
+static struct json_object *summary_restarts_json(const struct run_summary *summary)
 {
     struct json_object *list = json_object_new_array();
 
@@ -64,12 +135,36 @@ static struct json_object *restarts_json(const struct run_summary *summary)
             one, "culprit", restart->culprit < 0 ? NULL : json_object_new_int64(restart->culprit));
         json_object_object_add(one, "status", json_object_new_int64(restart->status));
         json_object_object_add(one, "why", show_string(restart->text));
+        json_object_object_add(one, "parts", summary_parts_json(&restart->parts));
         json_object_array_add(list, one);
     }
     return list;
 }
 
-static struct json_object *counts_json(const struct run_summary *summary)
+static struct json_object *summary_decisions_json(const struct run_summary *summary)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < MIN(summary->decisions, RUN_SUMMARY_DECISIONS); i++) {
+        const struct run_summary_decision *decision = &summary->decision[i];
+        struct json_object *one = json_object_new_object();
+
+        json_object_object_add(one, "id", show_string(decision->id));
+        json_object_object_add(one, "answers", show_string_or_null(decision->of));
+        json_object_object_add(one, "action",
+                               json_object_new_string(action_name(decision->action)));
+        json_object_object_add(one, "state",
+                               json_object_new_string(decision_state_name(decision->state)));
+        json_object_object_add(one, "decided_time", show_time(decision->decided_real_ns));
+        json_object_object_add(one, "saves_gpu_seconds", show_number(decision->saves_gpu_seconds));
+        json_object_object_add(one, "costs_gpu_seconds", show_number(decision->costs_gpu_seconds));
+        json_object_object_add(one, "why", show_string(decision->why));
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
+static struct json_object *summary_counts_json(const struct run_summary *summary)
 {
     const struct {
         const char *name;
@@ -90,6 +185,7 @@ static struct json_object *counts_json(const struct run_summary *summary)
         { "merged_steps", summary->merged_steps },
         { "bare_steps", summary->bare_steps },
         { "torn_steps", summary->torn_steps },
+        { "untimed_steps", summary->untimed_steps },
         { "unfinished_steps", summary->unfinished_steps },
         { "old_steps", summary->old_steps },
         { "unfit_steps", summary->ledger.unfit_steps },
@@ -114,6 +210,20 @@ static const char *run_summary_state(const struct run_summary *summary)
     return summary->alive ? "running" : RUN_SUMMARY_KILLED;
 }
 
+static struct json_object *summary_environment_json(const struct run_summary *summary)
+{
+    const struct environment_differences *ranks = &summary->rank_environments;
+    const struct environment_differences *attempts = &summary->attempt_environments;
+    struct json_object *root = json_object_new_object();
+
+    json_object_object_add(root, "ranks", json_object_new_int64(ranks->ranks));
+    json_object_object_add(root, "difference_count", json_object_new_int64(ranks->count));
+    json_object_object_add(root, "differences", environment_ranks_json(ranks));
+    json_object_object_add(root, "change_count", json_object_new_int64(attempts->count));
+    json_object_object_add(root, "changes", environment_changes_json(attempts));
+    return root;
+}
+
 struct json_object *run_summary_json(const struct run_summary *summary)
 {
     struct json_object *root = json_object_new_object();
@@ -126,15 +236,19 @@ struct json_object *run_summary_json(const struct run_summary *summary)
                            summary->ended ? json_object_new_int64(summary->status) : NULL);
     json_object_object_add(root, "unexplained",
                            json_object_new_boolean(run_summary_unexplained(summary)));
-    json_object_object_add(root, "verdicts", verdicts_json(summary));
+    json_object_object_add(root, "standstill_seconds",
+                           json_object_new_double(run_summary_standstill(summary)));
+    json_object_object_add(root, "verdicts", summary_verdicts_json(summary));
     json_object_object_add(root, "ledger",
                            summary->has_ledger ? ledger_json(&summary->ledger) : NULL);
-    json_object_object_add(root, "restarts", restarts_json(summary));
-    json_object_object_add(root, "counts", counts_json(summary));
+    json_object_object_add(root, "restarts", summary_restarts_json(summary));
+    json_object_object_add(root, "decisions", summary_decisions_json(summary));
+    json_object_object_add(root, "environment", summary_environment_json(summary));
+    json_object_object_add(root, "counts", summary_counts_json(summary));
     return root;
 }
 
-static void print_head(const struct run_summary *summary, FILE *out)
+static void summary_print_head(const struct run_summary *summary, FILE *out)
 {
     char run[64];
 
@@ -156,7 +270,7 @@ static void print_head(const struct run_summary *summary, FILE *out)
     fputc('\n', out);
 }
 
-static void print_restarts(const struct run_summary *summary, FILE *out)
+static void summary_print_restarts(const struct run_summary *summary, FILE *out)
 {
     for (uint32_t i = 0; i < MIN(summary->restarts, RUN_SUMMARY_RESTARTS); i++) {
         const struct run_summary_restart *restart = &summary->restart[i];
@@ -168,22 +282,44 @@ static void print_restarts(const struct run_summary *summary, FILE *out)
         if (restart->text[0])
             fprintf(out, ": %s", show_clean(restart->text, why, sizeof(why)));
         fputc('\n', out);
+        if (restart->parts.known)
+            fprintf(
+                out,
+                "  first new step after %.2f s: detect %.2f, decide %.2f, stop %.2f, start %.2f, "
+                "init and load %.2f, first step %.2f s\n",
+                summary_parts_total(&restart->parts), restart->parts.detect_s,
+                restart->parts.decide_s, restart->parts.stop_s, restart->parts.start_s,
+                restart->parts.init_s, restart->parts.first_step_s);
     }
     if (summary->restarts > RUN_SUMMARY_RESTARTS)
         fprintf(out, "and %" PRIu32 " more\n", summary->restarts - RUN_SUMMARY_RESTARTS);
 }
 
+static void summary_print_decisions(const struct run_summary *summary, FILE *out)
+{
+    for (uint32_t i = 0; i < MIN(summary->decisions, RUN_SUMMARY_DECISIONS); i++) {
+        const struct run_summary_decision *decision = &summary->decision[i];
+        char of[24], why[208];
+
+        fprintf(out, "decision: %s%s%s (%s): %s\n", action_name(decision->action),
+                decision->of[0] ? " because of " : "", show_clean(decision->of, of, sizeof(of)),
+                decision_state_name(decision->state), show_clean(decision->why, why, sizeof(why)));
+    }
+    if (summary->decisions > RUN_SUMMARY_DECISIONS)
+        fprintf(out, "and %" PRIu32 " more\n", summary->decisions - RUN_SUMMARY_DECISIONS);
+}
+
 /* No process has the probe. */
-static bool is_unobserved(const struct run_summary *summary)
+static bool summary_is_unobserved(const struct run_summary *summary)
 {
     return !summary->ranks_seen && !summary->steps;
 }
 
-static void print_unseen_ranks(const struct run_summary *summary, FILE *out)
+static void summary_print_unseen_ranks(const struct run_summary *summary, FILE *out)
 {
-    if (is_unobserved(summary))
+    if (summary_is_unobserved(summary))
         fputs("  " RUN_SUMMARY_UNOBSERVED "\n", out);
-    if (!summary->unseen || is_unobserved(summary))
+    if (!summary->unseen || summary_is_unobserved(summary))
         return;
     fprintf(out, "  %s", summary->unseen == 1 ? "rank" : "ranks");
     for (uint32_t i = 0; i < MIN(summary->unseen, RUN_SUMMARY_UNSEEN); i++)
@@ -193,7 +329,7 @@ static void print_unseen_ranks(const struct run_summary *summary, FILE *out)
     fputs(": did not load the lockstep probe, so only exits were observed\n", out);
 }
 
-static void print_unseen(const struct run_summary *summary, FILE *out)
+static void summary_print_unseen(const struct run_summary *summary, FILE *out)
 {
     const struct {
         uint64_t count;
@@ -215,6 +351,12 @@ static void print_unseen(const struct run_summary *summary, FILE *out)
           "norms and digests were judged" },
         { summary->torn_steps, "step lacks some of its records",
           "steps lack some of their records" },
+        { summary->untimed_steps,
+          "step has operations without times (all-to-all on NCCL): only their launches were "
+          "observed, "
+          "so its slowness is not judged",
+          "steps have operations without times (all-to-all on NCCL): only their launches were "
+          "observed, so their slowness is not judged" },
         { summary->unfinished_steps, "step had not ended when its rank ended",
           "steps had not ended when their ranks ended" },
         { summary->old_steps, "step reused an earlier number: step numbers must increase",
@@ -225,14 +367,14 @@ static void print_unseen(const struct run_summary *summary, FILE *out)
         { summary->damaged_bytes, "damaged byte was skipped", "damaged bytes were skipped" },
         { summary->malformed, "frame could not be parsed", "frames could not be parsed" },
     };
-    bool any = summary->unseen > 0 || is_unobserved(summary);
+    bool any = summary->unseen > 0 || summary_is_unobserved(summary);
 
     for (size_t i = 0; i < COUNT(lines); i++)
         any = any || lines[i].count;
     if (!any)
         return;
     fputs("not observed:\n", out);
-    print_unseen_ranks(summary, out);
+    summary_print_unseen_ranks(summary, out);
     for (size_t i = 0; i < COUNT(lines); i++) {
         if (lines[i].count)
             fprintf(out, "  %" PRIu64 " %s\n", lines[i].count,
@@ -240,8 +382,8 @@ static void print_unseen(const struct run_summary *summary, FILE *out)
     }
 }
 
-static void print_unexplained(const struct run_summary *summary, const struct show_style *style,
-                              FILE *out)
+static void summary_print_unexplained(const struct run_summary *summary,
+                                      const struct show_style *style, FILE *out)
 {
     if (!run_summary_unexplained(summary))
         return;
@@ -255,47 +397,96 @@ static void print_unexplained(const struct run_summary *summary, const struct sh
     if (summary->ended && summary->status > 128 && sigabbrev_np(summary->status - 128))
         fprintf(out, " (SIG%s)", sigabbrev_np(summary->status - 128));
     fprintf(out, ": %s; read what it printed (out/ in the directory of the run)%s\n",
-            is_unobserved(summary) ? "its processes were not observed"
-                                   : "no observation explains it",
+            summary_is_unobserved(summary) ? "its processes were not observed"
+                                           : "no observation explains it",
             show_end(style));
 }
 
-static void print_nothing(const struct run_summary *summary, const struct show_style *style,
-                          FILE *out)
+static void summary_print_lost(const struct run_summary *summary, double share,
+                               const struct show_style *style, FILE *out)
+{
+    const char *before = ": ";
+
+    fprintf(out,
+            "%scannot tell: no fault was found, but %.0f %% of the GPU-seconds since start-up were "
+            "lost",
+            show_begin(style, SHOW_OVER), 100 * share);
+    for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
+        if (!summary_is_lost(&summary->ledger, bucket) ||
+            summary->ledger.gpu_seconds[bucket] < 0.05)
+            continue;
+        fprintf(out, "%s%s %.1f", before, ledger_bucket_name((unsigned)bucket),
+                summary->ledger.gpu_seconds[bucket]);
+        before = ", ";
+    }
+    fprintf(out, "%s\n", show_end(style));
+}
+
+static void summary_print_nothing(const struct run_summary *summary, const struct show_style *style,
+                                  FILE *out)
 {
     const char *words = "nothing is wrong";
+    double lost = run_summary_lost_share(summary), still = run_summary_standstill(summary);
 
+    if (still > 0) {
+        fprintf(out,
+                "%scannot tell: no fault was found, but no rank %s advanced for %.0f s%s; the "
+                "cause was not observed%s\n",
+                show_begin(style, SHOW_OVER), summary->alive ? "has" : "had", still,
+                summary->alive ? "" : " when it ended", show_end(style));
+        return;
+    }
+    if (summary->steps && lost > 0) {
+        summary_print_lost(summary, lost, style, out);
+        return;
+    }
     if (!summary->steps)
         words = "cannot tell: no step was observed";
+    else if (summary->alive)
+        words = "no fault found so far";
     else if (summary->ended && summary->stopped)
         words = "nothing is wrong; it was stopped by a signal to its launcher";
     fprintf(out, "%s%s%s\n", show_begin(style, summary->steps ? SHOW_GOOD : SHOW_OVER), words,
             show_end(style));
 }
 
+static void summary_print_environment(const struct run_summary *summary, FILE *out)
+{
+    if (summary->rank_environments.count) {
+        fputs("\nenvironment differs between ranks:\n", out);
+        environment_ranks_text(&summary->rank_environments, out);
+    }
+    if (summary->attempt_environments.count) {
+        fputs("\nenvironment differs from the attempt before:\n", out);
+        environment_changes_text(&summary->attempt_environments, out);
+    }
+}
+
 void run_summary_end_text(const struct run_summary *summary, const struct show_style *style,
                           FILE *out)
 {
-    print_unexplained(summary, style, out);
-    if (summary->restarts)
+    summary_print_unexplained(summary, style, out);
+    if (summary->restarts || summary->decisions)
         fputc('\n', out);
-    print_restarts(summary, out);
-    if (summary->has_ledger && summary->ledger.ranks) {
+    summary_print_decisions(summary, out);
+    summary_print_restarts(summary, out);
+    summary_print_environment(summary, out);
+    if (summary->has_ledger && summary->ledger.steps) { /* without a step nothing is known */
         fputc('\n', out);
         ledger_text(&summary->ledger, style, out);
     }
-    print_unseen(summary, out);
+    summary_print_unseen(summary, out);
 }
 
 void run_summary_text(const struct run_summary *summary, const struct show_style *style, FILE *out)
 {
-    print_head(summary, out);
+    summary_print_head(summary, out);
     for (size_t i = 0; i < summary->verdicts; i++) {
         fputc('\n', out);
         verdict_text(&summary->verdict[i], style, out);
     }
     if (summary->verdicts == 0 &&
         (!run_summary_unexplained(summary) || (!summary->steps && summary->ranks_seen)))
-        print_nothing(summary, style, out);
+        summary_print_nothing(summary, style, out);
     run_summary_end_text(summary, style, out);
 }

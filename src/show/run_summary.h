@@ -11,7 +11,9 @@
 
 #include <json-c/json.h>
 
+#include "show/environment_view.h"
 #include "show/style.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
 #include "wire/verdict.h"
 
@@ -24,10 +26,26 @@ enum run_summary_source {
     RUN_SUMMARY_LOG_SPOOLS, /* its log ends early: judged now from the log and the rest of the spools */
 };
 
+struct run_summary_parts { /* of a restart: from the fault to the end of the first new step */
+    bool known;            /* a step was made after it; else only the first parts are known */
+    double detect_s, decide_s, stop_s, start_s, init_s, first_step_s;
+};
+
 struct run_summary_restart {
     uint32_t attempt; /* that ended */
     int32_t culprit, status;
     char text[160];
+    struct run_summary_parts parts;
+};
+
+#define RUN_SUMMARY_DECISIONS 32
+
+struct run_summary_decision { /* the newest state of one */
+    char id[DECISION_ID], of[DECISION_ID];
+    uint8_t action, state;
+    int64_t decided_real_ns;
+    double saves_gpu_seconds, costs_gpu_seconds;
+    char why[200];
 };
 
 /* Of a run that had no launcher to tell how it ended. */
@@ -55,24 +73,31 @@ struct run_summary {
     int32_t status;
     struct verdict *verdict; /* open ones first */
     size_t verdicts;
+    int64_t
+        still_ns; /* for how long no rank had advanced at its end, or now; 0: less than a hang */
     struct ledger ledger;
     bool has_ledger;
     uint64_t frames, steps, beats, notes, exits, ticks;
     uint64_t malformed, damaged_bytes;
     uint64_t lost_frames; /* numbers missing between the frames of a sender */
     uint64_t gap_records, gap_steps, unfinished_steps, torn_steps;
-    uint64_t merged_steps; /* of `steps`: only known together with others, so not judged */
-    uint64_t bare_steps;   /* of which only numbers came, and only these were judged */
-    uint64_t old_steps;    /* with a number that was over already */
+    uint64_t untimed_steps; /* with operations of which only the launch is known */
+    uint64_t merged_steps;  /* of `steps`: only known together with others, so not judged */
+    uint64_t bare_steps;    /* of which only numbers came, and only these were judged */
+    uint64_t old_steps;     /* with a number that was over already */
     uint32_t ranks, ranks_seen, unseen; /* unseen: of those expected */
     uint32_t unseen_rank[RUN_SUMMARY_UNSEEN];
     uint32_t attempts, restarts; /* restarts: all; the array holds the first ones */
     struct run_summary_restart restart[RUN_SUMMARY_RESTARTS];
+    uint32_t decisions; /* of the policy, all; the array holds the first ones */
+    struct run_summary_decision decision[RUN_SUMMARY_DECISIONS];
+    struct environment_differences rank_environments;    /* of the newest attempt */
+    struct environment_differences attempt_environments; /* of it and the one before */
 };
 
 /* It ended badly, nobody asked for that, and no verdict says why: that is not well, whatever else is. */
 bool run_summary_unexplained(const struct run_summary *summary);
-/* {run, source, alive, state, status, unexplained, verdicts, ledger, restarts, counts} */
+/* {run, source, alive, state, status, unexplained, verdicts, ledger, restarts, decisions, environment, counts} */
 struct json_object *run_summary_json(const struct run_summary *summary);
 void run_summary_text(const struct run_summary *summary, const struct show_style *style, FILE *out);
 /* Its last part, for whoever has told the verdicts as they came: an end that they do not explain, restarts, ledger, what
@@ -81,7 +106,13 @@ void run_summary_text(const struct run_summary *summary, const struct show_style
 void run_summary_end_text(const struct run_summary *summary, const struct show_style *style,
                           FILE *out);
 
-/* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen, or an end that nothing explains. */
+/* What went to no fault that was found, of the time since start-up; 0: less than a tenth, or there are verdicts. */
+double run_summary_lost_share(const struct run_summary *summary);
+/* Seconds for which no rank advanced, to the end that somebody else caused or to now; 0: not so, or a verdict explains it. */
+double run_summary_standstill(const struct run_summary *summary);
+/* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen, or an end, a standstill or a loss of time that
+ * nothing explains.
+ */
 int run_summary_exit(const struct run_summary *summary);
 
 #endif

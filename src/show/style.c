@@ -8,17 +8,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "core/text.h"
 #include "core/time.h"
 
 #define CLEAN_ROOM 512
+#define WIDTH_MIN 40
 
 static const char *const colours[SHOW_COLOURS] = {
     [SHOW_PLAIN] = "",        [SHOW_BAD] = "\033[1;31m", [SHOW_OVER] = "\033[33m",
     [SHOW_GOOD] = "\033[32m", [SHOW_FAINT] = "\033[2m",
 };
+
+static size_t style_terminal_width(FILE *out)
+{
+    struct winsize size;
+
+    if (ioctl(fileno(out), TIOCGWINSZ, &size) < 0 || size.ws_col == 0 || size.ws_col > SHOW_WIDTH)
+        return SHOW_WIDTH;
+    return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
+}
 
 struct show_style show_style_of(FILE *out)
 {
@@ -27,6 +38,7 @@ struct show_style show_style_of(FILE *out)
 
     return (struct show_style){
         .bars = terminal,
+        .width = terminal ? style_terminal_width(out) : SHOW_WIDTH,
         .colour = terminal && !(none && none[0]) && !(term && strcmp(term, "dumb") == 0),
     };
 }

@@ -13,9 +13,12 @@
 
 struct show_style {
     bool colour, bars;
+    size_t width; /* of wrapped text; 0: SHOW_WIDTH */
 };
 
-/* Colours and bars on a terminal only; no colours with NO_COLOR set or TERM=dumb. */
+#define SHOW_WIDTH 100 /* longer lines are hard to read */
+
+/* Colours and bars on a terminal only, lines no wider than it; no colours with NO_COLOR set or TERM=dumb. */
 struct show_style show_style_of(FILE *out);
 
 enum show_colour {

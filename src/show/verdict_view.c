@@ -33,6 +33,21 @@ static const struct {
     [VERDICT_NODE_FAULT] = { "is affected by a node fault", "are affected by a node fault" },
 };
 
+static const char *verdict_deed(const struct verdict *verdict)
+{
+    bool many = verdict->rank_count > 1 || (!verdict->rank_count && verdict->node_count > 1);
+
+    if (verdict->kind == VERDICT_HANG && !verdict->rank_count && !verdict->node_count)
+        return "does not advance"; /* the job: no rank is known to block the others */
+    return many ? deeds[verdict->kind].many : deeds[verdict->kind].one;
+}
+
+static bool verdict_is_wait(const struct verdict *verdict)
+{
+    return verdict->kind == VERDICT_SYNC_STALL || verdict->kind == VERDICT_INPUT_STALL ||
+           verdict->kind == VERDICT_CHECKPOINT_STALL;
+}
+
 struct view_line {
     char *out;
     size_t room, used;
@@ -100,18 +115,19 @@ const char *verdict_who(const struct verdict *verdict, char *out, size_t room)
     return out;
 }
 
-static void print_sentence(const struct verdict *verdict, const struct show_style *style, FILE *out)
+static void verdict_print_sentence(const struct verdict *verdict, const struct show_style *style,
+                                   FILE *out)
 {
-    bool many = verdict->rank_count > 1 || (!verdict->rank_count && verdict->node_count > 1);
     bool over = verdict->until_real_ns != 0;
     char who[640], clean[128], cost[32];
 
     fprintf(out, "%s%s%s: %s", show_begin(style, over ? SHOW_OVER : SHOW_BAD),
             verdict_kind_name(verdict->kind), show_end(style),
             verdict_who(verdict, who, sizeof(who)));
-    fprintf(out, " %s", many ? deeds[verdict->kind].many : deeds[verdict->kind].one);
+    fprintf(out, " %s", verdict_deed(verdict));
     if (verdict->seconds_per_step > 0)
-        fprintf(out, " by %s per step", show_seconds(verdict->seconds_per_step, cost));
+        fprintf(out, " %s %s per step", verdict_is_wait(verdict) ? "for" : "by",
+                show_seconds(verdict->seconds_per_step, cost));
     if (verdict->since_step ||
         verdict->decided_step) /* of a job that we did not watch: not known */
         fprintf(out, verdict->kind == VERDICT_CRASH ? " at step %" PRIu64 : " since step %" PRIu64,
@@ -121,22 +137,25 @@ static void print_sentence(const struct verdict *verdict, const struct show_styl
     fputc('\n', out);
 }
 
-static void print_lines(const struct verdict_line *line, uint32_t count, const char *format,
-                        FILE *out)
+static void verdict_view_print_lines(const struct verdict_line *line, uint32_t count,
+                                     const char *format, FILE *out)
 {
-    char what[208], source[32];
+    char what[208], source[32], file[88];
 
     for (uint32_t i = 0; i < count; i++) {
         show_clean(line[i].what, what, sizeof(what));
         show_clean(line[i].source, source, sizeof(source));
         if (strcmp(format, "not") == 0)
             fprintf(out, "  not %s: %s\n", source, what);
+        else if (line[i].file[0])
+            fprintf(out, "  %s%s:%" PRIu32 ": %s (%s)\n", format,
+                    show_clean(line[i].file, file, sizeof(file)), line[i].line, what, source);
         else
             fprintf(out, "  %s%s (%s)\n", format, what, source);
     }
 }
 
-static void print_cost(const struct verdict *verdict, FILE *out)
+static void verdict_print_cost(const struct verdict *verdict, FILE *out)
 {
     char clean[72];
 
@@ -148,7 +167,8 @@ static void print_cost(const struct verdict *verdict, FILE *out)
         fprintf(out, "  group %s\n", show_clean(verdict->group, clean, sizeof(clean)));
 }
 
-static void print_standing(const struct verdict *verdict, const struct show_style *style, FILE *out)
+static void verdict_print_standing(const struct verdict *verdict, const struct show_style *style,
+                                   FILE *out)
 {
     char time[32], id[24], plan[168], state[32];
 
@@ -172,38 +192,57 @@ static void print_standing(const struct verdict *verdict, const struct show_styl
 
 void verdict_text(const struct verdict *verdict, const struct show_style *style, FILE *out)
 {
-    print_sentence(verdict, style, out);
-    print_lines(verdict->because, verdict->because_count, "", out);
-    print_lines(verdict->ruled_out, verdict->ruled_out_count, "not", out);
-    print_lines(verdict->echo, verdict->echo_count, "follow-on error: ", out);
-    print_cost(verdict, out);
+    verdict_print_sentence(verdict, style, out);
+    verdict_view_print_lines(verdict->because, verdict->because_count, "", out);
+    verdict_view_print_lines(verdict->ruled_out, verdict->ruled_out_count, "not", out);
+    verdict_view_print_lines(verdict->echo, verdict->echo_count, "follow-on error: ", out);
+    verdict_print_cost(verdict, out);
     fprintf(out, "  to do: %s\n", verdict_advice(verdict));
-    print_standing(verdict, style, out);
+    verdict_print_standing(verdict, style, out);
 }
 
 void verdict_brief(const struct verdict *verdict, FILE *out)
 {
     static const struct show_style plain = { 0 };
 
-    print_sentence(verdict, &plain, out);
-    print_lines(verdict->because, MIN(verdict->because_count, 1u), "because ", out);
+    verdict_print_sentence(verdict, &plain, out);
+    verdict_view_print_lines(verdict->because, MIN(verdict->because_count, 1u), "because ", out);
     fprintf(out, "  to do: %s\n", verdict_advice(verdict));
+}
+
+const char *verdict_sentence(const struct verdict *verdict, char *out, size_t room)
+{
+    static const struct show_style plain = { 0 };
+    FILE *file = fmemopen(out, room, "w");
+
+    out[0] = '\0';
+    if (file) {
+        verdict_print_sentence(verdict, &plain, file);
+        fclose(file);
+        out[room - 1] = '\0'; /* where it was cut */
+    }
+    out[strcspn(out, "\n")] = '\0';
+    return out;
 }
 
 /* ---- order ---- */
 
-/* What stops the job, what makes its results worthless, what may do either, what slows it. */
+/* What ended the job or stops it, what made its results worthless, what it recovered from, what may lead to either; then
+ * what slows it.
+ */
 static int verdict_weight(const struct verdict *verdict)
 {
+    bool over = verdict->until_real_ns != 0;
+
     switch (verdict->kind) {
     case VERDICT_CRASH:
     case VERDICT_HANG:
     case VERDICT_DESYNC:
-        return 3;
+        return over ? 2 : 4;
     case VERDICT_CORRUPTION:
-        return 2;
+        return 3;
     case VERDICT_NODE_FAULT:
-        return 1;
+        return over ? 0 : 1;
     default:
         return 0;
     }
@@ -212,10 +251,7 @@ static int verdict_weight(const struct verdict *verdict)
 int verdict_by_importance(const void *a, const void *b)
 {
     const struct verdict *left = a, *right = b;
-    bool left_over = left->until_real_ns != 0, right_over = right->until_real_ns != 0;
 
-    if (left_over != right_over)
-        return left_over ? 1 : -1;
     if (verdict_weight(left) != verdict_weight(right))
         return verdict_weight(left) > verdict_weight(right) ? -1 : 1;
     if (left->gpu_seconds != right->gpu_seconds)
@@ -247,8 +283,8 @@ struct json_object *verdict_nodes_json(const struct verdict *verdict)
     return list;
 }
 
-static struct json_object *lines_json(const struct verdict_line *line, uint32_t count,
-                                      const char *what, const char *source)
+static struct json_object *verdict_lines_json(const struct verdict_line *line, uint32_t count,
+                                              const char *what, const char *source)
 {
     struct json_object *list = json_object_new_array();
 
@@ -257,12 +293,16 @@ static struct json_object *lines_json(const struct verdict_line *line, uint32_t 
 
         json_object_object_add(one, source, show_string(line[i].source));
         json_object_object_add(one, what, show_string(line[i].what));
+        if (line[i].file[0]) {
+            json_object_object_add(one, "file", show_string(line[i].file));
+            json_object_object_add(one, "line", json_object_new_int64(line[i].line));
+        }
         json_object_array_add(list, one);
     }
     return list;
 }
 
-static struct json_object *cost_json(const struct verdict *verdict)
+static struct json_object *verdict_cost_json(const struct verdict *verdict)
 {
     struct json_object *cost = json_object_new_object();
 
@@ -271,7 +311,7 @@ static struct json_object *cost_json(const struct verdict *verdict)
     return cost;
 }
 
-static struct json_object *action_json(const struct verdict *verdict)
+static struct json_object *verdict_action_json(const struct verdict *verdict)
 {
     struct json_object *action;
 
@@ -307,12 +347,15 @@ struct json_object *verdict_json(const struct verdict *verdict)
     ADD("until_time", show_time(verdict->until_real_ns));
     ADD("decided_step", json_object_new_uint64(verdict->decided_step));
     ADD("decided_time", show_time(verdict->decided_real_ns));
-    ADD("cost", cost_json(verdict));
-    ADD("because", lines_json(verdict->because, verdict->because_count, "what", "source"));
-    ADD("ruled_out", lines_json(verdict->ruled_out, verdict->ruled_out_count, "why", "layer"));
-    ADD("echoes", lines_json(verdict->echo, verdict->echo_count, "what", "source"));
+    ADD("cost", verdict_cost_json(verdict));
+    ADD("because", verdict_lines_json(verdict->because, verdict->because_count, "what", "source"));
+    ADD("ruled_out",
+        verdict_lines_json(verdict->ruled_out, verdict->ruled_out_count, "why", "layer"));
+    ADD("echoes", verdict_lines_json(verdict->echo, verdict->echo_count, "what", "source"));
     ADD("advice", json_object_new_string(verdict_advice(verdict)));
-    ADD("action", action_json(verdict));
+    if (verdict->would_decide)
+        ADD("would_decide", json_object_new_string(verdict->would_decide));
+    ADD("action", verdict_action_json(verdict));
 #undef ADD
     return root;
 }

@@ -26,8 +26,11 @@ void verdict_text(const struct verdict *verdict, const struct show_style *style,
 /* Three lines, for whoever is told while it happens: what, the strongest evidence, what to do. */
 void verdict_brief(const struct verdict *verdict, FILE *out);
 
-/* For qsort(): open ones before those that are over; what stops the job before what slows it; then the costliest;
- * then the one that was decided first.
+/* The first line alone, without colours and cut to the room; returns `out`. */
+const char *verdict_sentence(const struct verdict *verdict, char *out, size_t room);
+
+/* For qsort(): what ended the job or stops it, wrong numbers, what it recovered from, then what slows it, the costliest
+ * first; then the one that was decided first.
  */
 int verdict_by_importance(const void *a, const void *b);
 

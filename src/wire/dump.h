@@ -26,13 +26,16 @@ enum dump_left { /* what a rank left */
     DUMP_READ,
     DUMP_EMPTY,   /* a dump without a single op */
     DUMP_DAMAGED, /* one that cannot be read */
+    DUMP_TRUNCATED, /* one that ends in the middle: its process was ended while it wrote, so it was alive until then */
 };
 
 struct dump_group {
     char name[40], about[64]; /* the name is the same on all ranks; about: what it is for */
     uint32_t *member;         /* sorted ranks; a member's index here is its rank in the group */
     uint32_t members;
-    bool said; /* the dumps list the members; else they are the ranks that used it */
+    bool given; /* the dumps list the members; else they are the ranks that used it */
+    bool
+        messages; /* some of its numbers were messages between unknown ranks: numbers cannot be compared */
 };
 
 struct dump_what { /* an op without its number */
@@ -61,8 +64,9 @@ struct dump_rank {
     struct dump_op *op;
     struct dump_status *status;
     size_t ops, statuses;
-    bool whole;    /* it holds every op since the start: nothing was overwritten */
-    char file[64]; /* "" : none */
+    bool complete;      /* it holds every op since the start: nothing was overwritten */
+    int64_t written_ns; /* when the file was written; 0: not known */
+    char file[64];      /* "" : none */
 };
 
 struct dumps {

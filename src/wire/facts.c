@@ -6,61 +6,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/clean.h"
+#include "wire/field.h"
+
 #define LAYOUT_FIELDS 10
-
-static bool is_finite(double value)
-{
-    return value - value == 0;
-}
-
-static void put_bool(struct buf *out, bool value)
-{
-    buf_put_u8(out, value);
-}
-
-static bool get_bool(struct reader *in)
-{
-    uint8_t value = reader_get_u8(in);
-
-    if (value > 1)
-        in->bad = true;
-    return value == 1;
-}
-
-static int64_t get_i64(struct reader *in)
-{
-    return (int64_t)reader_get_u64(in);
-}
-
-#define YEAR_NS INT64_C(31557600000000000)
-
-/* A moment on a node's own clock or the time since one, or of the day: ranges so that sums and differences of a few of
- * them always fit 64 bits.
- */
-static int64_t get_mono(struct reader *in)
-{
-    int64_t ns = get_i64(in);
-
-    if (ns < -10 * YEAR_NS || ns > 10 * YEAR_NS)
-        in->bad = true;
-    return ns;
-}
-
-static int64_t get_real(struct reader *in)
-{
-    int64_t ns = get_i64(in);
-
-    if (ns < -150 * YEAR_NS || ns > 150 * YEAR_NS)
-        in->bad = true;
-    return ns;
-}
-
-static void put_i64(struct buf *out, int64_t value)
-{
-    buf_put_u64(out, (uint64_t)value);
-}
 
 void fact_hello_put(struct buf *out, const struct fact_hello *fact)
 {
@@ -68,8 +20,8 @@ void fact_hello_put(struct buf *out, const struct fact_hello *fact)
     buf_put_str(out, fact->run);
     buf_put_str(out, fact->node);
     buf_put_str(out, fact->version);
-    put_i64(out, fact->mono_ns);
-    put_i64(out, fact->real_ns);
+    field_put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->real_ns);
 }
 
 int fact_hello_get(struct reader in, struct fact_hello *ret)
@@ -79,8 +31,8 @@ int fact_hello_get(struct reader in, struct fact_hello *ret)
     reader_get_str(&in, fact.run, sizeof(fact.run));
     reader_get_str(&in, fact.node, sizeof(fact.node));
     reader_get_str(&in, fact.version, sizeof(fact.version));
-    fact.mono_ns = get_mono(&in);
-    fact.real_ns = get_real(&in);
+    fact.mono_ns = field_get_mono(&in);
+    fact.real_ns = field_get_real(&in);
     if (fact.kind < SENDER_AGENT || fact.kind > SENDER_CONTROL)
         in.bad = true;
     if (in.bad)
@@ -97,8 +49,8 @@ void fact_ring_put(struct buf *out, const struct fact_ring *fact)
     buf_put_u32(out, fact->ring);
     buf_put_u32(out, fact->pid);
     buf_put_str(out, fact->node);
-    put_i64(out, fact->open_ns);
-    put_bool(out, fact->has_layout);
+    field_put_i64(out, fact->open_ns);
+    field_put_bool(out, fact->has_layout);
     for (int i = 0; i < LAYOUT_FIELDS; i++)
         buf_put_u16(out, fact->layout[i]);
 }
@@ -112,8 +64,8 @@ int fact_ring_get(struct reader in, struct fact_ring *ret)
     fact.ring = reader_get_u32(&in);
     fact.pid = reader_get_u32(&in);
     reader_get_str(&in, fact.node, sizeof(fact.node));
-    fact.open_ns = get_mono(&in);
-    fact.has_layout = get_bool(&in);
+    fact.open_ns = field_get_mono(&in);
+    fact.has_layout = field_get_bool(&in);
     for (int i = 0; i < LAYOUT_FIELDS; i++)
         fact.layout[i] = reader_get_u16(&in);
     for (int i = 0; fact.has_layout && i < LAYOUT_FIELDS / 2; i++) {
@@ -157,7 +109,7 @@ int fact_comm_get(struct reader in, struct fact_comm *ret)
     return 0;
 }
 
-static bool beat_has_dtypes(const struct fact_beat *fact)
+static bool facts_beat_has_dtypes(const struct fact_beat *fact)
 {
     bool any = false;
 
@@ -166,7 +118,7 @@ static bool beat_has_dtypes(const struct fact_beat *fact)
     return any;
 }
 
-static bool beat_has_storage(const struct fact_beat *fact)
+static bool facts_beat_has_storage(const struct fact_beat *fact)
 {
     bool any = false;
 
@@ -176,10 +128,10 @@ static bool beat_has_storage(const struct fact_beat *fact)
 }
 
 /* What was appended to beats later is written only where there is something to say. */
-static bool beat_has_more(const struct fact_beat *fact)
+static bool facts_beat_has_more(const struct fact_beat *fact)
 {
-    bool more = fact->phases || fact->oom_kills || fact->channels || beat_has_storage(fact) ||
-                beat_has_dtypes(fact);
+    bool more = fact->phases || fact->oom_kills || fact->channels || facts_beat_has_storage(fact) ||
+                facts_beat_has_dtypes(fact);
 
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
         more |=
@@ -187,10 +139,11 @@ static bool beat_has_more(const struct fact_beat *fact)
     return more;
 }
 
-static void beat_more_put(struct buf *out, const struct fact_beat *fact)
+static void facts_beat_more_put(struct buf *out, const struct fact_beat *fact)
 {
     /* What comes last needs all before it. */
-    bool typed = beat_has_dtypes(fact), storage = typed || beat_has_storage(fact), queued = storage;
+    bool typed = facts_beat_has_dtypes(fact), storage = typed || facts_beat_has_storage(fact),
+         queued = storage;
 
     buf_put_u32(out, fact->phases);
     buf_put_u32(out, fact->oom_kills);
@@ -213,7 +166,7 @@ static void beat_more_put(struct buf *out, const struct fact_beat *fact)
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
         queued |= fact->op[i].queued_ns != 0;
     for (uint32_t i = 0; queued && i < fact->ops && i < BEAT_OPS_MAX; i++)
-        put_i64(out, fact->op[i].queued_ns);
+        field_put_i64(out, fact->op[i].queued_ns);
     for (int i = 0; storage && i < BEAT_STORAGE_COUNT; i++) {
         buf_put_u16(out, fact->storage[i].looks);
         buf_put_u16(out, fact->storage[i].waits);
@@ -227,17 +180,17 @@ void fact_beat_put(struct buf *out, const struct fact_beat *fact)
     buf_put_u32(out, fact->rank);
     buf_put_u32(out, fact->attempt);
     buf_put_u32(out, fact->ring);
-    put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->mono_ns);
     buf_put_u8(out, (uint8_t)fact->state);
     buf_put_u8(out, fact->phase);
-    put_i64(out, fact->phase_age_ns);
+    field_put_i64(out, fact->phase_age_ns);
     buf_put_u64(out, fact->step);
-    put_i64(out, fact->step_age_ns);
-    put_bool(out, fact->advanced);
-    put_bool(out, fact->final);
-    put_i64(out, fact->cpu_ns);
-    put_i64(out, fact->run_delay_ns);
-    put_i64(out, fact->throttled_ns);
+    field_put_i64(out, fact->step_age_ns);
+    field_put_bool(out, fact->advanced);
+    field_put_bool(out, fact->final);
+    field_put_i64(out, fact->cpu_ns);
+    field_put_i64(out, fact->run_delay_ns);
+    field_put_i64(out, fact->throttled_ns);
     buf_put_u32(out, fact->dropped);
     buf_put_u32(out, fact->ops);
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++) {
@@ -248,27 +201,27 @@ void fact_beat_put(struct buf *out, const struct fact_beat *fact)
         buf_put_u8(out, op->what);
         buf_put_u64(out, op->comm);
         buf_put_u64(out, op->key);
-        put_i64(out, op->age_ns);
-        put_bool(out, op->started);
-        put_bool(out, op->advanced);
+        field_put_i64(out, op->age_ns);
+        field_put_bool(out, op->started);
+        field_put_bool(out, op->advanced);
     }
-    if (beat_has_more(fact))
-        beat_more_put(out, fact);
+    if (facts_beat_has_more(fact))
+        facts_beat_more_put(out, fact);
 }
 
-static void beat_op_get(struct reader *in, struct beat_op *op)
+static void facts_beat_op_get(struct reader *in, struct beat_op *op)
 {
     op->stream = reader_get_u16(in);
     op->kind = reader_get_u8(in);
     op->what = reader_get_u8(in);
     op->comm = reader_get_u64(in);
     op->key = reader_get_u64(in);
-    op->age_ns = get_mono(in);
-    op->started = get_bool(in);
-    op->advanced = get_bool(in);
+    op->age_ns = field_get_mono(in);
+    op->started = field_get_bool(in);
+    op->advanced = field_get_bool(in);
 }
 
-static void beat_more_get(struct reader *in, struct fact_beat *fact)
+static void facts_beat_more_get(struct reader *in, struct fact_beat *fact)
 {
     fact->phases = reader_get_u32(in);
     fact->oom_kills = reader_get_u32(in);
@@ -293,7 +246,7 @@ static void beat_more_get(struct reader *in, struct fact_beat *fact)
         channel->ended = reader_get_u64(in);
     }
     for (uint32_t i = 0; reader_left(in) && i < fact->ops; i++)
-        fact->op[i].queued_ns = get_mono(in);
+        fact->op[i].queued_ns = field_get_mono(in);
     for (int i = 0; reader_left(in) && i < BEAT_STORAGE_COUNT; i++) {
         fact->storage[i].looks = reader_get_u16(in);
         fact->storage[i].waits = reader_get_u16(in);
@@ -310,25 +263,25 @@ int fact_beat_get(struct reader in, struct fact_beat *ret)
 
     fact.attempt = reader_get_u32(&in);
     fact.ring = reader_get_u32(&in);
-    fact.mono_ns = get_mono(&in);
+    fact.mono_ns = field_get_mono(&in);
     fact.state = (char)reader_get_u8(&in);
     fact.phase = reader_get_u8(&in);
-    fact.phase_age_ns = get_mono(&in);
+    fact.phase_age_ns = field_get_mono(&in);
     fact.step = reader_get_u64(&in);
-    fact.step_age_ns = get_mono(&in);
-    fact.advanced = get_bool(&in);
-    fact.final = get_bool(&in);
-    fact.cpu_ns = get_i64(&in);
-    fact.run_delay_ns = get_i64(&in);
-    fact.throttled_ns = get_i64(&in);
+    fact.step_age_ns = field_get_mono(&in);
+    fact.advanced = field_get_bool(&in);
+    fact.final = field_get_bool(&in);
+    fact.cpu_ns = field_get_i64(&in);
+    fact.run_delay_ns = field_get_i64(&in);
+    fact.throttled_ns = field_get_i64(&in);
     fact.dropped = reader_get_u32(&in);
     fact.ops = reader_get_u32(&in);
     if (fact.ops > BEAT_OPS_MAX)
         return -EPROTO;
     for (uint32_t i = 0; i < fact.ops; i++)
-        beat_op_get(&in, &fact.op[i]);
+        facts_beat_op_get(&in, &fact.op[i]);
     if (reader_left(&in)) /* of a writer that knows of it */
-        beat_more_get(&in, &fact);
+        facts_beat_more_get(&in, &fact);
     if (in.bad)
         return -EPROTO;
     *ret = fact;
@@ -339,9 +292,9 @@ void fact_exit_put(struct buf *out, const struct fact_exit *fact)
 {
     buf_put_u32(out, fact->rank);
     buf_put_u32(out, fact->attempt);
-    put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->mono_ns);
     buf_put_u32(out, (uint32_t)fact->status);
-    put_bool(out, fact->told);
+    field_put_bool(out, fact->ended_by_launcher);
     buf_put_str(out, fact->text);
     if (fact->words[0])
         buf_put_str(out, fact->words);
@@ -352,9 +305,9 @@ int fact_exit_get(struct reader in, struct fact_exit *ret)
     struct fact_exit fact = { .rank = reader_get_u32(&in) };
 
     fact.attempt = reader_get_u32(&in);
-    fact.mono_ns = get_mono(&in);
+    fact.mono_ns = field_get_mono(&in);
     fact.status = (int32_t)reader_get_u32(&in);
-    fact.told = get_bool(&in);
+    fact.ended_by_launcher = field_get_bool(&in);
     reader_get_str(&in, fact.text, sizeof(fact.text));
     if (reader_left(&in))
         reader_get_str(&in, fact.words, sizeof(fact.words));
@@ -396,7 +349,7 @@ void fact_note_put(struct buf *out, const struct fact_note *fact)
     buf_put_u32(out, fact->rank);
     buf_put_u32(out, fact->attempt);
     buf_put_u64(out, fact->step);
-    put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->mono_ns);
     buf_put_str(out, fact->text);
 }
 
@@ -406,7 +359,7 @@ int fact_note_get(struct reader in, struct fact_note *ret)
 
     fact.attempt = reader_get_u32(&in);
     fact.step = reader_get_u64(&in);
-    fact.mono_ns = get_mono(&in);
+    fact.mono_ns = field_get_mono(&in);
     reader_get_str(&in, fact.text, sizeof(fact.text));
     if (in.bad)
         return -EPROTO;
@@ -418,7 +371,7 @@ void fact_stack_put(struct buf *out, const struct fact_stack *fact)
 {
     buf_put_u32(out, fact->rank);
     buf_put_u32(out, fact->attempt);
-    put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->mono_ns);
     buf_put_u8(out, (uint8_t)fact->state);
     buf_put_str(out, fact->channel);
     buf_put_str(out, fact->kernel);
@@ -432,7 +385,7 @@ int fact_stack_get(struct reader in, struct fact_stack *ret)
     struct fact_stack fact = { .rank = reader_get_u32(&in) };
 
     fact.attempt = reader_get_u32(&in);
-    fact.mono_ns = get_mono(&in);
+    fact.mono_ns = field_get_mono(&in);
     fact.state = (char)reader_get_u8(&in);
     reader_get_str(&in, fact.channel, sizeof(fact.channel));
     reader_get_str(&in, fact.kernel, sizeof(fact.kernel));
@@ -452,8 +405,8 @@ void fact_run_put(struct buf *out, const struct fact_run *fact)
     buf_put_u32(out, fact->ranks);
     buf_put_u32(out, (uint32_t)fact->culprit);
     buf_put_u32(out, (uint32_t)fact->status);
-    put_i64(out, fact->mono_ns);
-    put_i64(out, fact->real_ns);
+    field_put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->real_ns);
     buf_put_str(out, fact->text);
 }
 
@@ -465,8 +418,8 @@ int fact_run_get(struct reader in, struct fact_run *ret)
     fact.ranks = reader_get_u32(&in);
     fact.culprit = (int32_t)reader_get_u32(&in);
     fact.status = (int32_t)reader_get_u32(&in);
-    fact.mono_ns = get_mono(&in);
-    fact.real_ns = get_real(&in);
+    fact.mono_ns = field_get_mono(&in);
+    fact.real_ns = field_get_real(&in);
     reader_get_str(&in, fact.text, sizeof(fact.text));
     if (fact.event < RUN_BEGIN || fact.event > RUN_END)
         in.bad = true;
@@ -478,16 +431,16 @@ int fact_run_get(struct reader in, struct fact_run *ret)
 
 void fact_tick_put(struct buf *out, const struct fact_tick *fact)
 {
-    put_i64(out, fact->mono_ns);
-    put_i64(out, fact->real_ns);
+    field_put_i64(out, fact->mono_ns);
+    field_put_i64(out, fact->real_ns);
     buf_put_u8(out, fact->flags);
 }
 
 int fact_tick_get(struct reader in, struct fact_tick *ret)
 {
-    struct fact_tick fact = { .mono_ns = get_mono(&in) };
+    struct fact_tick fact = { .mono_ns = field_get_mono(&in) };
 
-    fact.real_ns = get_real(&in);
+    fact.real_ns = field_get_real(&in);
     fact.flags = reader_get_u8(&in);
     if (in.bad)
         return -EPROTO;
@@ -495,35 +448,37 @@ int fact_tick_get(struct reader in, struct fact_tick *ret)
     return 0;
 }
 
+#define LEDGER_FIRST_BUCKETS LEDGER_DOWN /* that a ledger always has */
+
+/* A ledger without later buckets has the bytes that it always had, so old logs replay. */
 void ledger_put(struct buf *out, const struct ledger *ledger)
 {
     buf_put_u32(out, ledger->ranks);
-    buf_put_u32(out, LEDGER_BUCKETS);
+    buf_put_u32(out, LEDGER_FIRST_BUCKETS);
     buf_put_f64(out, ledger->wall_seconds);
-    for (int i = 0; i < LEDGER_BUCKETS; i++)
+    for (int i = 0; i < LEDGER_FIRST_BUCKETS; i++)
         buf_put_f64(out, ledger->gpu_seconds[i]);
     buf_put_u64(out, ledger->steps);
     buf_put_u64(out, ledger->unfit_steps);
-    put_bool(out, ledger->host_view);
+    field_put_bool(out, ledger->host_view);
+    if (ledger->gpu_seconds[LEDGER_DOWN] != 0)
+        buf_put_f64(out, ledger->gpu_seconds[LEDGER_DOWN]);
 }
 
 int ledger_get(struct reader in, struct ledger *ret)
 {
     struct ledger ledger = { .ranks = reader_get_u32(&in) };
 
-    if (reader_get_u32(&in) != LEDGER_BUCKETS)
+    if (reader_get_u32(&in) != LEDGER_FIRST_BUCKETS)
         return -EPROTO;
-    ledger.wall_seconds = reader_get_f64(&in);
-    for (int i = 0; i < LEDGER_BUCKETS; i++) {
-        ledger.gpu_seconds[i] = reader_get_f64(&in);
-        if (!is_finite(ledger.gpu_seconds[i]))
-            in.bad = true;
-    }
+    ledger.wall_seconds = field_get_finite(&in);
+    for (int i = 0; i < LEDGER_FIRST_BUCKETS; i++)
+        ledger.gpu_seconds[i] = field_get_finite(&in);
     ledger.steps = reader_get_u64(&in);
     ledger.unfit_steps = reader_get_u64(&in);
-    ledger.host_view = get_bool(&in);
-    if (!is_finite(ledger.wall_seconds))
-        in.bad = true;
+    ledger.host_view = field_get_bool(&in);
+    if (reader_left(&in))
+        ledger.gpu_seconds[LEDGER_DOWN] = field_get_finite(&in);
     if (in.bad)
         return -EPROTO;
     *ret = ledger;
@@ -531,8 +486,9 @@ int ledger_get(struct reader in, struct ledger *ret)
 }
 
 static const char *const bucket_names[LEDGER_BUCKETS] = {
-    "productive", "straggler-wait", "imbalance", "transfer", "input", "checkpoint",
-    "start-up",   "hang",           "restart",   "lost",     "spare", "unattributed",
+    "productive", "straggler-wait", "imbalance", "transfer", "input",
+    "checkpoint", "start-up",       "hang",      "restart",  "lost",
+    "spare",      "unattributed",   "down",
 };
 
 const char *ledger_bucket_name(unsigned bucket)
@@ -540,9 +496,18 @@ const char *ledger_bucket_name(unsigned bucket)
     return bucket < LEDGER_BUCKETS ? bucket_names[bucket] : "unknown";
 }
 
+double ledger_total(const struct ledger *ledger)
+{
+    double sum = 0;
+
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        sum += ledger->gpu_seconds[i];
+    return sum;
+}
+
 double ledger_goodput(const struct ledger *ledger)
 {
-    double all = ledger->wall_seconds * ledger->ranks;
+    double all = ledger_total(ledger);
 
     return all > 0 ? ledger->gpu_seconds[LEDGER_PRODUCTIVE] / all : 0;
 }
@@ -645,6 +610,50 @@ int fact_traffic_get(struct reader in, struct fact_traffic *ret)
     if (in.bad || fact.mono_ns > MONO_NS_MAX || fact.mono_ns < -MONO_NS_MAX ||
         fact.since_ns > fact.mono_ns || fact.since_ns < -MONO_NS_MAX)
         return -EPROTO;
+    *ret = fact;
+    return 0;
+}
+
+/* ---- the marks in a log that was compacted while its run was active. ---- */
+
+#define ORIGIN_BYTES 32
+
+void fact_compaction_put(struct buf *out, const struct fact_compaction *fact)
+{
+    buf_put_u8(out, fact->kind);
+    buf_put_u32(out, fact->count);
+    for (uint32_t i = 0; i < fact->count; i++) {
+        buf_put_u64(out, fact->origin[i].sender);
+        buf_put_u64(out, fact->origin[i].boot);
+        buf_put_u64(out, fact->origin[i].next);
+        buf_put_u64(out, fact->origin[i].dropped);
+    }
+}
+
+void fact_compaction_fini(struct fact_compaction *fact)
+{
+    free(fact->origin);
+    fact->origin = NULL;
+    fact->count = 0;
+}
+
+int fact_compaction_get(struct reader in, struct fact_compaction *ret)
+{
+    struct fact_compaction fact = { .kind = reader_get_u8(&in) };
+
+    fact.count = reader_get_u32(&in);
+    if (in.bad || fact.kind < COMPACTION_BEGIN || fact.kind > COMPACTION_VERDICTS ||
+        fact.count > reader_left(&in) / ORIGIN_BYTES)
+        return -EPROTO;
+    fact.origin = calloc(MAX(1, fact.count), sizeof(*fact.origin));
+    if (!fact.origin)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < fact.count; i++) {
+        fact.origin[i].sender = reader_get_u64(&in);
+        fact.origin[i].boot = reader_get_u64(&in);
+        fact.origin[i].next = reader_get_u64(&in);
+        fact.origin[i].dropped = reader_get_u64(&in);
+    }
     *ret = fact;
     return 0;
 }

@@ -111,6 +111,7 @@ enum step_flag {
     STEP_BARE = 32, /* the spool was full: of its ops only the time beside them is left (own_ns) */
     STEP_AHEAD =
         64, /* the host was in another step than its device: its times tell nothing of the work */
+    STEP_UNTIMED = 128, /* of some operations only the launch is known; they are not in the shape */
 };
 
 struct fact_step {
@@ -151,9 +152,9 @@ struct beat_op { /* what one stream is in now */
  */
 struct beat_channel {
     uint64_t comm;
-    uint8_t what;  /* 0: collectives; else LOCKSTEP_OP_SEND or _RECV */
-    uint32_t peer; /* of point-to-point */
-    uint64_t enqueued, started, ended;
+    uint8_t what;                      /* 0: collectives; else LOCKSTEP_OP_SEND or _RECV */
+    uint32_t peer;                     /* of point-to-point */
+    uint64_t enqueued, started, ended; /* the last two BEAT_UNKNOWN: only launches are observed */
 };
 #define BEAT_CHANNELS_MAX 64
 
@@ -198,7 +199,7 @@ struct fact_exit {
     uint32_t rank, attempt;
     int64_t mono_ns;
     int32_t status;         /* as waitpid() gives it; -1: unknown */
-    bool told;              /* ended by the launcher after another rank's failure */
+    bool ended_by_launcher; /* after another rank's failure */
     char text[160];         /* "killed by signal 9 (SIGKILL)" */
     char words[FACT_WORDS]; /* the last that it wrote to stderr; "": nothing, or not kept */
 };
@@ -264,7 +265,7 @@ struct fact_tick {
 
 /* What is left of some steps when a log is compacted, or when an agent's spool is full. */
 struct merged_rank {
-    uint16_t told;     /* number of these steps that the rank sent */
+    uint16_t steps;    /* number of these steps that the rank sent */
     int64_t local_ns;  /* its own work in a step, mean */
     int64_t excess_ns; /* beyond the median of a step, at most; of an agent: beyond that mean */
 };
@@ -282,14 +283,13 @@ struct fact_merged {
 };
 
 /* A log that was compacted while its run went on: what is left of its old part, then the facts of its new part, which
- * the judges hear in silence, then their words.
+ * the judges process without output, then their output.
  */
 enum compaction_kind {
-    COMPACTION_BEGIN = 1,  /* the old part: facts without steps, verdicts and ledgers */
-    COMPACTION_WHOLE = 2,  /* from here on all facts are there */
-    COMPACTION_SPEAKS = 3, /* from here on the judges that know only these facts speak */
-    COMPACTION_TELL =
-        4, /* at the next tick the judges tell all open verdicts, with what they cost by then */
+    COMPACTION_BEGIN = 1,    /* the old part: facts without steps, verdicts and ledgers */
+    COMPACTION_COMPLETE = 2, /* from here on all facts are there */
+    COMPACTION_OUTPUT = 3,   /* from here on, output of the judges that know only these facts */
+    COMPACTION_VERDICTS = 4, /* the next tick writes all open verdicts, with their cost so far */
 };
 struct compaction_origin { /* of frames in the old part */
     uint64_t sender, boot;
@@ -324,7 +324,8 @@ struct fact_traffic {
 };
 
 /* Where every allocated GPU-second went: each lands in exactly one bucket, so the sum is
- * ranks × wall time.  All are measured; only `unattributed` is a remainder.
+ * ranks × wall time, and what the places beyond the ranks add (wire/decision.h).  All are measured; only
+ * `unattributed` is a remainder.
  */
 enum ledger_bucket { /* numbers are wire format */
     LEDGER_PRODUCTIVE,
@@ -339,6 +340,7 @@ enum ledger_bucket { /* numbers are wire format */
     LEDGER_LOST, /* work rolled back */
     LEDGER_SPARE,
     LEDGER_UNATTRIBUTED,
+    LEDGER_DOWN, /* places that the run has and cannot use; came later: on the wire behind the rest */
     LEDGER_BUCKETS
 };
 
@@ -352,6 +354,7 @@ struct ledger {
 };
 
 const char *ledger_bucket_name(unsigned bucket);    /* "straggler-wait" */
+double ledger_total(const struct ledger *ledger);   /* all GPU-seconds that are in a bucket */
 double ledger_goodput(const struct ledger *ledger); /* productive share of all GPU-seconds */
 
 /* A float of 16 bits for times: 5-bit exponent, 11-bit fraction, unit 1/8 µs at the bottom.
@@ -368,8 +371,14 @@ static inline int64_t half_to_ns(uint16_t half)
 
 uint64_t bytes_round(uint64_t bytes); /* to an eighth of an octave */
 
+/* Of a device of whose operations only the launch is known: neither a start nor an end follows. */
+static inline bool stream_has_launches_only(uint16_t stream)
+{
+    return stream >= LOCKSTEP_DEVICE_LAUNCHES && stream < LOCKSTEP_DEVICE_OPS;
+}
+
 /* Of a device that tells its ops and no spans. */
-static inline bool stream_tells_ops_alone(uint16_t stream)
+static inline bool stream_has_ops_only(uint16_t stream)
 {
     return stream >= LOCKSTEP_DEVICE_OPS && stream < LOCKSTEP_HOST_THREADS;
 }

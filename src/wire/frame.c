@@ -32,33 +32,33 @@ void frame_put(struct buf *out, const struct frame *frame)
 
 int64_t frame_get(const void *data, size_t size, struct frame *ret, struct err *err)
 {
-    struct reader cut = reader_of(data, size);
+    struct reader in = reader_of(data, size);
     struct frame frame;
     uint32_t magic, bytes, crc;
 
     if (size < FRAME_HEADER_BYTES)
         return 0;
-    magic = reader_get_u32(&cut);
-    bytes = reader_get_u32(&cut);
-    frame.type = reader_get_u16(&cut);
-    frame.version = reader_get_u16(&cut);
-    crc = reader_get_u32(&cut);
-    frame.sender = reader_get_u64(&cut);
-    frame.boot = reader_get_u64(&cut);
-    frame.number = reader_get_u64(&cut);
+    magic = reader_get_u32(&in);
+    bytes = reader_get_u32(&in);
+    frame.type = reader_get_u16(&in);
+    frame.version = reader_get_u16(&in);
+    crc = reader_get_u32(&in);
+    frame.sender = reader_get_u64(&in);
+    frame.boot = reader_get_u64(&in);
+    frame.number = reader_get_u64(&in);
     if (magic != FRAME_MAGIC)
         return err_set(err, -EPROTO, "not a frame: magic %08x, expected %08x", magic, FRAME_MAGIC);
-    if (reader_get_u32(&cut) != crc32c(0, data, FRAME_HEAD_CRC_AT))
+    if (reader_get_u32(&in) != crc32c(0, data, FRAME_HEAD_CRC_AT))
         return err_set(err, -EPROTO, "frame header: wrong checksum");
     if (bytes > FRAME_PAYLOAD_MAX)
         return err_set(err, -EPROTO, "frame of %u bytes, expected at most %u", bytes,
                        FRAME_PAYLOAD_MAX);
-    if (reader_left(&cut) < bytes)
+    if (reader_left(&in) < bytes)
         return 0;
-    if (crc != crc32c(0, cut.at, bytes))
+    if (crc != crc32c(0, in.at, bytes))
         return err_set(err, -EPROTO, "frame %llu of type %u: wrong checksum",
                        (unsigned long long)frame.number, frame.type);
-    frame.payload = cut.at;
+    frame.payload = in.at;
     frame.payload_bytes = bytes;
     *ret = frame;
     return (int64_t)FRAME_HEADER_BYTES + bytes;

@@ -43,6 +43,15 @@ enum frame_type {
         18, /* in a log that was compacted while its run went on: where the judges begin */
     FRAME_TRAFFIC = 19, /* an agent: what it has sent, and what waits in its spool */
     FRAME_METHOD = 20,  /* how a rank's communication library moves a collective from now on */
+    FRAME_FINDING = 21, /* a node: an observation of its hardware or operating system */
+    FRAME_DECISION = 22,
+    FRAME_OUTCOME = 23,     /* what became of a decision, by whoever carried it out */
+    FRAME_PLACES = 24,      /* places for ranks: allocated, spare and down from now on */
+    FRAME_CHECK = 25,       /* a node: the result of a health check */
+    FRAME_ENVIRONMENT = 26, /* a node: what a rank's process found in its environment */
+    FRAME_REQUEST = 27,     /* a person or a launcher asks for something, or consents to it */
+    FRAME_POLICY = 28,      /* a launcher: the table of actions, and its limits */
+    FRAME_MEANS = 29,       /* a launcher: what it can do, and what its user agreed to */
     FRAME_TYPE_COUNT
 };
 

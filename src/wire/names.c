@@ -44,6 +44,15 @@ const char *name_of_dtype(unsigned dtype)
 /* Words of Linux's functions.  FUSE waits in request_wait_answer(), interruptibly, so that its clients are not in
  * state D; NFS in rpc_wait_bit_killable().
  */
+static bool names_have_word(const char *text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strstr(text, words[i]))
+            return true;
+    }
+    return false;
+}
+
 bool name_is_storage_wait(const char *kernel)
 {
     static const char *const words[] = { "nfs",           "fuse",         "request_wait_answer",
@@ -53,9 +62,21 @@ bool name_is_storage_wait(const char *kernel)
                                          "blk_",          "rpc_wait_bit", "jbd2",
                                          "wait_on_buffer" };
 
-    for (size_t i = 0; i < COUNT(words); i++) {
-        if (strstr(kernel, words[i]))
-            return true;
-    }
-    return false;
+    return names_have_word(kernel, words, COUNT(words));
+}
+
+/* Functions of CUDA, HIP and torch that return when the device has come so far.  They spin by default, so the process uses
+ * a whole CPU.
+ */
+bool name_is_device_wait(const char *stack)
+{
+    static const char *const words[] = {
+        "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize",
+        "cuStreamSynchronize",   "cuCtxSynchronize",      "cuEventSynchronize",
+        "cuMemcpyDtoH",          "hipStreamSynchronize",  "hipDeviceSynchronize",
+        "hipEventSynchronize",   "stream_synchronize",    "_local_scalar_dense_cuda",
+        "synchronize (/",        "synchronize (torch/",
+    };
+
+    return names_have_word(stack, words, COUNT(words));
 }

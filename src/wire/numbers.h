@@ -18,6 +18,8 @@
 #define LOCKSTEP_COMM_KIND_COUNT (LOCKSTEP_COMM_EP + 1)
 
 /* Streams above those of devices are reserved for lockstep's own hooks. */
+#define LOCKSTEP_DEVICE_LAUNCHES                                                                   \
+    0xfe80 /* from here: a device whose operations are only known to be launched */
 #define LOCKSTEP_DEVICE_OPS                                                                        \
     0xfec0 /* from here: a device that reports operations, no spans (NCCL) */
 #define LOCKSTEP_HOST_THREADS 0xff00 /* from here: threads of the host, beside the caller (gloo) */

@@ -262,7 +262,7 @@ static int reader_copy_stable(const struct ring_reader *reader, uint64_t offset,
 }
 
 /* Names go to terminals: what could move a cursor there becomes '?'. */
-static void text_copy(char *out, const char *text, size_t size)
+static void ring_text_copy(char *out, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)text[i];
@@ -271,14 +271,14 @@ static void text_copy(char *out, const char *text, size_t size)
     }
 }
 
-static bool layout_stable(const struct reader_state *before, const struct reader_state *after)
+static bool ring_layout_stable(const struct reader_state *before, const struct reader_state *after)
 {
     return after->layout_seq != 0 && after->layout_seq % 2 == 0 &&
            before->layout_seq == after->layout_seq;
 }
 
 /* Sizes are at least 1, indices below them. */
-static bool layout_valid(const uint16_t layout[static 10])
+static bool ring_layout_valid(const uint16_t layout[static 10])
 {
     for (int i = 0; i < 5; i++)
         if (layout[i] == 0 || layout[i + 5] >= layout[i])
@@ -312,12 +312,12 @@ int ring_reader_info(struct ring_reader *reader, struct ring_info *info, struct 
         .dropped = now.dropped,
         .uid = header->uid,
         .closed = now.closed != 0,
-        .has_layout = layout_stable(&before, &now) && layout_valid(now.layout),
+        .has_layout = ring_layout_stable(&before, &now) && ring_layout_valid(now.layout),
     };
     if (info->has_layout)
         memcpy(info->layout, now.layout, sizeof(info->layout));
-    text_copy(info->run, header->run, sizeof(info->run));
-    text_copy(info->program, header->program, sizeof(info->program));
+    ring_text_copy(info->run, header->run, sizeof(info->run));
+    ring_text_copy(info->program, header->program, sizeof(info->program));
     return 0;
 }
 
@@ -346,7 +346,7 @@ int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_com
         .p2p_started = now.p2p_started,
         .p2p_ended = now.p2p_ended,
     };
-    text_copy(comm->name, now.name, sizeof(now.name));
+    ring_text_copy(comm->name, now.name, sizeof(now.name));
     return 1;
 }
 
@@ -367,7 +367,7 @@ static int reader_put(const struct ring_reader *reader, const void *data, size_t
     return put == (ssize_t)size ? 0 : -EIO;
 }
 
-static int request_writable(struct ring_reader *reader)
+static int ring_request_writable(struct ring_reader *reader)
 {
     uint64_t bytes = 0;
     int result = reader_check_file(reader, &bytes, NULL);
@@ -393,7 +393,7 @@ int ring_reader_request(struct ring_reader *reader, const struct ring_request *r
     if (!ring_request_valid(request))
         return -EINVAL;
     at = offsetof(struct ring_header, request) + (request->kind - 1) * sizeof(place);
-    result = request_writable(reader);
+    result = ring_request_writable(reader);
     if (result == 0)
         result = reader_copy(reader, at, &seq, sizeof(seq), NULL);
     if (result < 0)
@@ -443,7 +443,7 @@ bool ring_name_parse(const char *name, uint32_t *ret_rank, uint32_t *ret_number)
 
 /* ---- records ---- */
 
-static void lost_add(uint64_t *lost, uint64_t records)
+static void ring_lost_add(uint64_t *lost, uint64_t records)
 {
     if (__builtin_add_overflow(*lost, records, lost))
         *lost = UINT64_MAX;
@@ -456,7 +456,7 @@ static void lane_break(struct reader_lane *lane, uint64_t *lost)
 {
     lane->broken = true;
     lane->target = lane->next;
-    lost_add(lost, 1);
+    ring_lost_add(lost, 1);
 }
 
 /* Sets how far this call goes in a lane, so that a fast writer cannot keep us in it. */
@@ -538,8 +538,8 @@ static void lane_take(struct ring_reader *reader, struct reader_lane *lane, uint
         if (n >= oldest && word[0] == 2 * n + 2 && ring_event_unpack(word + 1, &event)) {
             lane_give(reader, lane, &event);
         } else {
-            lost_add(lost, 1);
-            lost_add(&lane->lost, 1);
+            ring_lost_add(lost, 1);
+            ring_lost_add(&lane->lost, 1);
         }
     }
     lane->next += count;
@@ -556,8 +556,8 @@ static int lane_copy(struct ring_reader *reader, uint32_t index, uint32_t *budge
     int result;
 
     if (lane->next < oldest) {
-        lost_add(lost, oldest - lane->next);
-        lost_add(&lane->lost, oldest - lane->next);
+        ring_lost_add(lost, oldest - lane->next);
+        ring_lost_add(&lane->lost, oldest - lane->next);
         lane->next = oldest;
     }
     place = lane->next & (records - 1);

@@ -22,11 +22,11 @@
 struct spool_writer {
     int fd;
     uint64_t sender, boot, number;
-    off_t size;   /* whole frames so far */
-    off_t synced; /* bytes that are on disk for certain; -1: not known */
-    bool torn;    /* bytes beyond `size` could not be cut off */
-    bool unsafe;  /* a sync failed: what is beyond `synced` must go */
-    bool cut;     /* and is gone */
+    off_t size;     /* whole frames so far */
+    off_t synced;   /* bytes that are on disk for certain; -1: not known */
+    bool torn;      /* bytes beyond `size` could not be cut off */
+    bool unsafe;    /* a sync failed: what is beyond `synced` must go */
+    bool truncated; /* and is gone */
     struct buf frame;
 };
 
@@ -50,11 +50,6 @@ void spool_reader_close(struct spool_reader *reader)
     buf_fini(&reader->bytes);
     close(reader->fd);
     free(reader);
-}
-
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
 }
 
 static int reader_create(int fd, struct spool_reader **ret, struct err *err)
@@ -102,7 +97,7 @@ static int reader_fill(struct spool_reader *reader, struct err *err)
  * the next writer cuts it off first; so if something does, this frame's end is lost, and waiting for it
  * would hide what follows.  Returns how far the next whole frame is, 0 when there is none.
  */
-static size_t reader_find_whole(const struct spool_reader *reader)
+static size_t reader_find_complete(const struct spool_reader *reader)
 {
     const unsigned char *data = reader->bytes.data;
     size_t left = reader->bytes.size - reader->at;
@@ -169,7 +164,7 @@ int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
         }
         more = reader_fill(reader, err);
         if (more <= 0) {
-            size_t skip = more == 0 ? reader_find_whole(reader) : 0;
+            size_t skip = more == 0 ? reader_find_complete(reader) : 0;
 
             if (skip) {
                 reader_skip(reader, skip);
@@ -209,11 +204,6 @@ void spool_writer_close(struct spool_writer *writer)
     free(writer);
 }
 
-static void writer_clean(struct spool_writer **writer)
-{
-    spool_writer_close(*writer);
-}
-
 void spool_writer_learn(struct spool_writer *writer, const struct frame *frame, uint64_t behind)
 {
     if (frame->sender == writer->sender && frame->number >= writer->number)
@@ -224,7 +214,7 @@ void spool_writer_learn(struct spool_writer *writer, const struct frame *frame, 
 /* Finds the end of the last whole frame and the highest number of our own. */
 static int writer_recover(struct spool_writer *writer, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     int fd = dup(writer->fd);
     struct frame frame;
     int result;
@@ -293,7 +283,7 @@ int spool_writer_begin(struct spool_writer *writer, const char *path, struct err
 int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
                       struct err *err)
 {
-    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    CLEAN(spool_writer_clean) struct spool_writer *writer = NULL;
     int result = spool_writer_lock(path, sender, &writer, err);
 
     if (result < 0)
@@ -317,9 +307,10 @@ uint64_t spool_writer_number(const struct spool_writer *writer)
  */
 static int writer_roll_back(struct spool_writer *writer, struct err *err)
 {
-    if (!writer->cut && (ftruncate(writer->fd, writer->synced) < 0 || fdatasync(writer->fd) < 0))
+    if (!writer->truncated &&
+        (ftruncate(writer->fd, writer->synced) < 0 || fdatasync(writer->fd) < 0))
         return err_set(err, -EIO, "cannot truncate the data that could not be synced: %m");
-    writer->cut = true;
+    writer->truncated = true;
     writer->size = writer->synced;
     return err_set(err, -ESTALE, "truncated the data that could not be synced");
 }
@@ -412,7 +403,7 @@ int spool_sync(struct spool_writer *writer, struct err *err)
     return result;
 }
 
-bool spool_was_cut(const struct spool_writer *writer)
+bool spool_was_truncated(const struct spool_writer *writer)
 {
-    return writer->cut;
+    return writer->truncated;
 }

@@ -31,6 +31,10 @@ int spool_writer_lock(const char *path, const char *sender, struct spool_writer 
 void spool_writer_learn(struct spool_writer *writer, const struct frame *frame, uint64_t behind);
 int spool_writer_begin(struct spool_writer *writer, const char *path, struct err *err);
 void spool_writer_close(struct spool_writer *writer);
+static inline void spool_writer_clean(struct spool_writer **writer) /* for CLEAN */
+{
+    spool_writer_close(*writer);
+}
 uint64_t spool_writer_number(const struct spool_writer *writer); /* of the next frame */
 uint64_t spool_writer_bytes(const struct spool_writer *writer);  /* of whole frames */
 /* One write(2) a call.  After -errno (disk full) nothing of the frame is in the file, or nothing else will be
@@ -48,13 +52,17 @@ int spool_put_frames(struct spool_writer *writer, const struct frame *frame, siz
  * return -ESTALE, and the writer must be opened again.
  */
 int spool_sync(struct spool_writer *writer, struct err *err);
-bool spool_was_cut(const struct spool_writer *writer);
+bool spool_was_truncated(const struct spool_writer *writer);
 
 struct spool_reader;
 
 /* -EPROTO, -ELOOP: not a regular file.  Never blocks, also not on a FIFO. */
 int spool_reader_open(const char *path, struct spool_reader **ret, struct err *err);
 void spool_reader_close(struct spool_reader *reader);
+static inline void spool_reader_clean(struct spool_reader **reader) /* for CLEAN */
+{
+    spool_reader_close(*reader);
+}
 /* 1 with *ret set (its payload lives until the next call), 0 when there is no whole frame yet,
  * -errno.  Damaged bytes are skipped and counted; a torn tail may still be completed.
  */

@@ -87,14 +87,14 @@ bool item_has_wait(const struct shape_item *item)
     return item->count > 1 && (item->kind == ITEM_COLL || item->kind == ITEM_P2P);
 }
 
-static void wait_put(struct buf *out, int64_t wait_ns)
+static void step_wait_put(struct buf *out, int64_t wait_ns)
 {
     uint16_t wait = half_from_ns(wait_ns);
 
     buf_put_u16(out, wait_ns < 0 ? WAIT_UNKNOWN : MIN(wait, WAIT_UNKNOWN - 1));
 }
 
-static int64_t wait_get(struct reader *in)
+static int64_t step_wait_get(struct reader *in)
 {
     uint16_t wait = reader_get_u16(in);
 
@@ -104,7 +104,8 @@ static int64_t wait_get(struct reader *in)
 /* Each time is put as the difference to what the reader has decoded so far, so that rounding
  * does not add up along the step.
  */
-static void times_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape)
+static void step_times_put(struct buf *out, const struct fact_step *fact,
+                           const struct fact_shape *shape)
 {
     int64_t at = 0;
 
@@ -123,33 +124,33 @@ static void times_put(struct buf *out, const struct fact_step *fact, const struc
             buf_put_u16(out, half_from_ns(time->end_ns - at - half_to_ns(wait)));
         }
         if (fact->flags & STEP_SPLIT && item_has_wait(&shape->item[i]))
-            wait_put(out, time->wait_ns);
+            step_wait_put(out, time->wait_ns);
     }
 }
 
 #define YEAR_NS INT64_C(31557600000000000)
 
 /* Times inside all ops together stay below a year, so that no sum over a step can overflow. */
-static void times_get(struct reader *in, const struct fact_shape *shape, bool split,
-                      struct item_time *time)
+static void step_times_get(struct reader *in, const struct fact_shape *shape, bool split,
+                           struct item_time *time)
 {
     int64_t at = 0, inside = 0;
-    struct reader cut = *in; /* in registers: it is read tens of millions of times a second */
+    struct reader copy = *in; /* in registers: it is read tens of millions of times a second */
 
-    for (uint32_t i = 0; i < shape->count && !cut.bad; i++) {
-        int64_t start = at += half_to_ns(reader_get_u16(&cut)), end;
+    for (uint32_t i = 0; i < shape->count && !copy.bad; i++) {
+        int64_t start = at += half_to_ns(reader_get_u16(&copy)), end;
 
         if (shape->item[i].kind != ITEM_PHASE)
-            start += half_to_ns(reader_get_u16(&cut));
-        end = start + half_to_ns(reader_get_u16(&cut));
+            start += half_to_ns(reader_get_u16(&copy));
+        end = start + half_to_ns(reader_get_u16(&copy));
         time[i] = (struct item_time){ at, start, end, -1 };
         if (split && item_has_wait(&shape->item[i]))
-            time[i].wait_ns = wait_get(&cut);
+            time[i].wait_ns = step_wait_get(&copy);
         inside += end - at;
         if (at > YEAR_NS || inside > YEAR_NS)
-            cut.bad = true;
+            copy.bad = true;
     }
-    *in = cut;
+    *in = copy;
 }
 
 void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape)
@@ -184,7 +185,7 @@ void fact_step_put(struct buf *out, const struct fact_step *fact, const struct f
         return;
     }
     buf_put_u32(out, fact->count);
-    times_put(out, fact, shape);
+    step_times_put(out, fact, shape);
 }
 
 uint64_t fact_step_shape(struct reader in)
@@ -264,7 +265,7 @@ int fact_step_get(struct reader in, const struct fact_shape *shape, struct fact_
         return -ENOMEM;
     fact.time[fact.count] = (struct item_time){ 0 };
     if (!bare)
-        times_get(&in, shape, fact.flags & STEP_SPLIT, fact.time);
+        step_times_get(&in, shape, fact.flags & STEP_SPLIT, fact.time);
     if (in.bad) {
         free(fact.time);
         return -EPROTO;
@@ -280,7 +281,7 @@ void fact_step_fini(struct fact_step *fact)
     fact->count = 0;
 }
 
-static bool item_is_shared(const struct shape_item *item)
+static bool step_item_is_shared(const struct shape_item *item)
 {
     return item->kind == ITEM_COLL || item->kind == ITEM_P2P;
 }
@@ -296,7 +297,7 @@ int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape
 
         if (shape->item[i].kind == ITEM_SPAN)
             spans_ns += length_ns;
-        else if (item_is_shared(&shape->item[i]))
+        else if (step_item_is_shared(&shape->item[i]))
             shared_ns += length_ns;
     }
     if (spans_ns > 0 && !(step->flags & STEP_HOST_VIEW))
@@ -310,7 +311,7 @@ int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape
 #define STEP_ITEM_BYTES 6
 #define STEP_WAIT_BYTES 2 /* of a merged op, if the step is split: that the merging cannot know */
 
-static uint64_t item_key(const struct shape_item *item) /* ops that may merge have the same */
+static uint64_t step_item_key(const struct shape_item *item) /* ops that may merge have the same */
 {
     uint64_t key = hash64_u64(item->kind, item->what);
 
@@ -320,14 +321,14 @@ static uint64_t item_key(const struct shape_item *item) /* ops that may merge ha
 }
 
 /* One try with 2^shift ops a merged item.  Returns the count, or SIZE_MAX without memory. */
-static size_t merge_by(const struct shape_item *item, size_t count, unsigned shift,
-                       struct shape_item *merged, uint32_t *group)
+static size_t step_merge_by(const struct shape_item *item, size_t count, unsigned shift,
+                            struct shape_item *merged, uint32_t *group)
 {
     CLEAN(map_fini) struct map open = { 0 }; /* key → merged item that still has room */
     size_t used = 0;
 
     for (size_t i = 0; i < count; i++) {
-        uint64_t *at = map_put(&open, item_key(&item[i]), SIZE_MAX);
+        uint64_t *at = map_put(&open, step_item_key(&item[i]), SIZE_MAX);
 
         if (!at)
             return SIZE_MAX;
@@ -361,7 +362,7 @@ size_t shape_merge(const struct shape_item *item, size_t count, struct shape_ite
     size_t used;
 
     for (unsigned shift = 0; shift < 20; shift++) {
-        used = merge_by(item, count, shift, merged, group);
+        used = step_merge_by(item, count, shift, merged, group);
         if (used == SIZE_MAX)
             return 0;
         if (step_fits(merged, used))
@@ -451,7 +452,7 @@ void fact_merged_put(struct buf *out, const struct fact_merged *fact)
     buf_put_u64(out, (uint64_t)fact->median_ns);
     buf_put_u32(out, fact->ranks);
     for (uint32_t i = 0; i < fact->ranks; i++) {
-        buf_put_u16(out, fact->rank[i].told);
+        buf_put_u16(out, fact->rank[i].steps);
         buf_put_u16(out, half_from_ns(fact->rank[i].local_ns));
         buf_put_u16(out, half_from_ns(fact->rank[i].excess_ns));
     }
@@ -465,7 +466,7 @@ void fact_merged_fini(struct fact_merged *fact)
     fact->rank = NULL;
 }
 
-static bool merged_is_good(const struct fact_merged *fact)
+static bool step_merged_is_good(const struct fact_merged *fact)
 {
     return fact->step_from <= fact->step_to && fact->duration_ns >= 0 &&
            fact->duration_ns < YEAR_NS && fact->median_ns >= 0 && fact->median_ns < YEAR_NS &&
@@ -484,13 +485,13 @@ int fact_merged_get(struct reader in, struct fact_merged *ret)
     fact.duration_ns = (int64_t)reader_get_u64(&in);
     fact.median_ns = (int64_t)reader_get_u64(&in);
     fact.ranks = reader_get_u32(&in);
-    if (in.bad || !merged_is_good(&fact) || fact.ranks > reader_left(&in) / RANK_BYTES)
+    if (in.bad || !step_merged_is_good(&fact) || fact.ranks > reader_left(&in) / RANK_BYTES)
         return -EPROTO;
     fact.rank = calloc(MAX(1, fact.ranks), sizeof(*fact.rank));
     if (!fact.rank)
         return -ENOMEM;
     for (uint32_t i = 0; i < fact.ranks; i++) {
-        fact.rank[i].told = reader_get_u16(&in);
+        fact.rank[i].steps = reader_get_u16(&in);
         fact.rank[i].local_ns = half_to_ns(reader_get_u16(&in));
         fact.rank[i].excess_ns = half_to_ns(reader_get_u16(&in));
     }

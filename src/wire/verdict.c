@@ -57,6 +57,21 @@ const char *verdict_layer_name(unsigned layer)
     return layer < LAYER_COUNT ? layer_names[layer] : "unknown";
 }
 
+bool verdict_layer_is_device(unsigned layer)
+{
+    return layer == LAYER_GPU || layer == LAYER_GPU_MEMORY || layer == LAYER_THERMAL ||
+           layer == LAYER_POWER || layer == LAYER_PCIE || layer == LAYER_NVLINK;
+}
+
+bool verdict_names_rank(const struct verdict *verdict, uint32_t rank)
+{
+    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
+        if (verdict->rank[i] == rank)
+            return true;
+    }
+    return false;
+}
+
 void verdict_identify(struct verdict *verdict)
 {
     uint64_t id = hash64(verdict->kind, verdict->run, strlen(verdict->run));
@@ -74,8 +89,8 @@ void verdict_identify(struct verdict *verdict)
 }
 
 static void __attribute__((format(printf, 4, 0)))
-line_put(struct verdict_line *line, uint32_t *count, const char *source, const char *format,
-         va_list args)
+verdict_line_put(struct verdict_line *line, uint32_t *count, const char *source, const char *format,
+                 va_list args)
 {
     if (*count >= VERDICT_LINES)
         return;
@@ -89,7 +104,7 @@ void verdict_because(struct verdict *verdict, const char *source, const char *fo
     va_list args;
 
     va_start(args, format);
-    line_put(verdict->because, &verdict->because_count, source, format, args);
+    verdict_line_put(verdict->because, &verdict->because_count, source, format, args);
     va_end(args);
 }
 
@@ -98,12 +113,12 @@ void verdict_rule_out(struct verdict *verdict, unsigned layer, const char *forma
     va_list args;
 
     va_start(args, format);
-    line_put(verdict->ruled_out, &verdict->ruled_out_count, verdict_layer_name(layer), format,
-             args);
+    verdict_line_put(verdict->ruled_out, &verdict->ruled_out_count, verdict_layer_name(layer),
+                     format, args);
     va_end(args);
 }
 
-static void lines_put(struct buf *out, const struct verdict_line *line, uint32_t count)
+static void verdict_lines_put(struct buf *out, const struct verdict_line *line, uint32_t count)
 {
     buf_put_u32(out, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -139,14 +154,14 @@ void verdict_put(struct buf *out, const struct verdict *verdict)
     buf_put_u64(out, (uint64_t)verdict->until_real_ns);
     buf_put_f64(out, verdict->seconds_per_step);
     buf_put_f64(out, verdict->gpu_seconds);
-    lines_put(out, verdict->because, verdict->because_count);
-    lines_put(out, verdict->ruled_out, verdict->ruled_out_count);
-    lines_put(out, verdict->echo, verdict->echo_count);
+    verdict_lines_put(out, verdict->because, verdict->because_count);
+    verdict_lines_put(out, verdict->ruled_out, verdict->ruled_out_count);
+    verdict_lines_put(out, verdict->echo, verdict->echo_count);
     buf_put_str(out, verdict->plan);
     buf_put_str(out, verdict->plan_state);
 }
 
-static uint32_t lines_get(struct reader *in, struct verdict_line *line)
+static uint32_t verdict_lines_get(struct reader *in, struct verdict_line *line)
 {
     uint32_t count = reader_get_u32(in);
 
@@ -186,9 +201,9 @@ int verdict_get(struct reader in, struct verdict *ret)
     verdict.until_real_ns = (int64_t)reader_get_u64(&in);
     verdict.seconds_per_step = reader_get_f64(&in);
     verdict.gpu_seconds = reader_get_f64(&in);
-    verdict.because_count = lines_get(&in, verdict.because);
-    verdict.ruled_out_count = lines_get(&in, verdict.ruled_out);
-    verdict.echo_count = lines_get(&in, verdict.echo);
+    verdict.because_count = verdict_lines_get(&in, verdict.because);
+    verdict.ruled_out_count = verdict_lines_get(&in, verdict.ruled_out);
+    verdict.echo_count = verdict_lines_get(&in, verdict.echo);
     reader_get_str(&in, verdict.plan, sizeof(verdict.plan));
     reader_get_str(&in, verdict.plan_state, sizeof(verdict.plan_state));
     if (in.bad || verdict.because_count == 0 || !(verdict.confidence >= 0) ||

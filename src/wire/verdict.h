@@ -52,6 +52,7 @@ enum verdict_layer {
 
 const char *verdict_kind_name(unsigned kind);   /* "straggler"; "unknown" out of range */
 const char *verdict_layer_name(unsigned layer); /* "gpu" */
+bool verdict_layer_is_device(unsigned layer);   /* a GPU, or what it is connected by */
 
 #define VERDICT_RANKS 64
 #define VERDICT_NODES 16
@@ -60,6 +61,9 @@ const char *verdict_layer_name(unsigned layer); /* "gpu" */
 struct verdict_line {
     char what[200];
     char source[24]; /* because: "ring", "schedstat", "launcher"; ruled_out: the layer's name */
+    /* Of findings about files only, and not sent: where the line stands; "" and 0: nowhere. */
+    char file[80];
+    uint32_t line;
 };
 
 struct verdict {
@@ -77,6 +81,9 @@ struct verdict {
     uint32_t because_count, ruled_out_count, echo_count;
     struct verdict_line because[VERDICT_LINES], ruled_out[VERDICT_LINES], echo[VERDICT_LINES];
     char plan[160], plan_state[24]; /* "" : none */
+    /* Of findings about files only, and not sent; NULL: none.  Texts of constant tables. */
+    const char *advice;       /* instead of the one by kind and layer */
+    const char *would_decide; /* what is missing to be sure */
 };
 
 void verdict_identify(struct verdict *verdict); /* sets id from the rest */
@@ -84,6 +91,7 @@ void verdict_because(struct verdict *verdict, const char *source, const char *fo
     __attribute__((format(printf, 3, 4)));
 void verdict_rule_out(struct verdict *verdict, unsigned layer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+bool verdict_names_rank(const struct verdict *verdict, uint32_t rank);
 void verdict_put(struct buf *out, const struct verdict *verdict);
 int verdict_get(struct reader in, struct verdict *ret); /* -EPROTO */
 

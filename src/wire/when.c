@@ -12,7 +12,7 @@
 #define STACK_TIME_AT 8
 #define RUN_TIME_AT 17
 
-static int64_t time_at(struct reader in, size_t offset)
+static int64_t when_time_at(struct reader in, size_t offset)
 {
     reader_get(&in, offset);
     return (int64_t)reader_get_u64(&in); /* 0 when the payload is short */
@@ -20,8 +20,8 @@ static int64_t time_at(struct reader in, size_t offset)
 
 static int64_t when_step_end(struct reader in)
 {
-    uint64_t begin_ns = (uint64_t)time_at(in, STEP_BEGIN_AT);
-    uint64_t duration_ns = (uint64_t)time_at(in, STEP_BEGIN_AT + 8);
+    uint64_t begin_ns = (uint64_t)when_time_at(in, STEP_BEGIN_AT);
+    uint64_t duration_ns = (uint64_t)when_time_at(in, STEP_BEGIN_AT + 8);
 
     return (int64_t)(begin_ns + duration_ns); /* untrusted: must not overflow as signed */
 }
@@ -39,19 +39,27 @@ int64_t fact_when(uint16_t type, struct reader in)
     case FRAME_STEP:
         return when_step_end(in);
     case FRAME_BEAT:
-        return time_at(in, BEAT_TIME_AT);
+        return when_time_at(in, BEAT_TIME_AT);
     case FRAME_EXIT:
-        return time_at(in, EXIT_TIME_AT);
+        return when_time_at(in, EXIT_TIME_AT);
     case FRAME_NOTE:
     case FRAME_METHOD: /* behind the same fields */
-        return time_at(in, NOTE_TIME_AT);
+        return when_time_at(in, NOTE_TIME_AT);
     case FRAME_STACK:
-        return time_at(in, STACK_TIME_AT);
+        return when_time_at(in, STACK_TIME_AT);
     case FRAME_RUN:
-        return time_at(in, RUN_TIME_AT);
+        return when_time_at(in, RUN_TIME_AT);
     case FRAME_TICK:
     case FRAME_TRAFFIC:
-        return time_at(in, 0);
+    case FRAME_FINDING:
+    case FRAME_OUTCOME:
+    case FRAME_PLACES:
+    case FRAME_CHECK:
+    case FRAME_ENVIRONMENT:
+    case FRAME_REQUEST:
+    case FRAME_POLICY:
+    case FRAME_MEANS:
+        return when_time_at(in, 0);
     default:
         return 0;
     }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address.h"
+#include "base/net/address.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

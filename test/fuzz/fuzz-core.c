@@ -15,11 +15,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void hear(void *arg, uint16_t type, const struct buf *payload)
+static void take_output(void *arg, uint16_t type, const struct buf *payload)
 {
-    size_t *said = arg;
+    size_t *total = arg;
 
-    *said += payload->size + type;
+    *total += payload->size + type;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct reader in = reader_of(data, size);
     struct fact_tick now = { .mono_ns = NS_PER_S, .real_ns = 1700000000 * NS_PER_S };
     struct core *core;
-    size_t said = 0;
+    size_t total = 0;
 
     if (core_create("fuzz", &core) < 0)
         return 0;
@@ -39,14 +39,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (type & 0x80) {
             now.mono_ns += 100 * NS_PER_MS;
             now.real_ns += 100 * NS_PER_MS;
-            core_tick(core, &now, 0, hear, &said);
+            core_tick(core, &now, 0, take_output, &total);
         }
         bytes = bytes < reader_left(&in) ? bytes : reader_left(&in);
         frame.payload = reader_get(&in, bytes);
         frame.payload_bytes = bytes;
         core_feed(core, &frame, NULL);
     }
-    core_tick(core, &now, 1, hear, &said);
+    core_tick(core, &now, 1, take_output, &total);
     core_destroy(core);
     return 0;
 }

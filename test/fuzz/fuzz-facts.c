@@ -11,8 +11,11 @@
 #include <string.h>
 
 #include "core/buf.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/finding.h"
 #include "wire/frame.h"
+#include "wire/policy_table.h"
 #include "wire/verdict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -65,6 +68,15 @@ READ_WRITE_READ(struct fact_compaction, fact_compaction_get, fact_compaction_put
 READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
 READ_WRITE_READ(struct fact_traffic, fact_traffic_get, fact_traffic_put, nothing_fini)
 READ_WRITE_READ(struct fact_method, fact_method_get, fact_method_put, nothing_fini)
+READ_WRITE_READ(struct finding, finding_get, finding_put, nothing_fini)
+READ_WRITE_READ(struct check, check_get, check_put, nothing_fini)
+READ_WRITE_READ(struct environment, environment_get, environment_put, environment_fini)
+READ_WRITE_READ(struct request, request_get, request_put, nothing_fini)
+READ_WRITE_READ(struct decision, decision_get, decision_put, nothing_fini)
+READ_WRITE_READ(struct outcome, outcome_get, outcome_put, nothing_fini)
+READ_WRITE_READ(struct places, places_get, places_put, nothing_fini)
+READ_WRITE_READ(struct policy_table, policy_table_get, policy_table_put, nothing_fini)
+READ_WRITE_READ(struct policy_means, policy_means_get, policy_means_put, nothing_fini)
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
 /* A verdict without evidence is a bug of ours, so writing asserts; from outside it is refused. */
@@ -125,6 +137,15 @@ static void (*const tries[])(struct reader in) = {
     [FRAME_COMPACTION] = try_fact_compaction_get,
     [FRAME_TRAFFIC] = try_fact_traffic_get,
     [FRAME_METHOD] = try_fact_method_get,
+    [FRAME_FINDING] = try_finding_get,
+    [FRAME_DECISION] = try_decision_get,
+    [FRAME_OUTCOME] = try_outcome_get,
+    [FRAME_PLACES] = try_places_get,
+    [FRAME_POLICY] = try_policy_table_get,
+    [FRAME_MEANS] = try_policy_means_get,
+    [FRAME_CHECK] = try_check_get,
+    [FRAME_ENVIRONMENT] = try_environment_get,
+    [FRAME_REQUEST] = try_request_get,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

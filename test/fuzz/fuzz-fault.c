@@ -29,7 +29,7 @@ static void fault_again(const struct fault *fault)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEAN(free_clean) char *text = strndup((const char *)data, size);
-    CLEAN(free_clean) struct plan *plan = calloc(1, sizeof(*plan));
+    CLEAN(free_clean) struct fault_plan *plan = calloc(1, sizeof(*plan));
     struct plan_deed deed;
     struct fault fault;
     struct err err;

@@ -29,16 +29,18 @@ struct words {
     uint64_t hash, count;
 };
 
-static void hear(struct log_replay *replay, struct report_builder *builder, struct words *words)
+static void drain_output(struct log_replay *replay, struct report_builder *builder,
+                         struct words *words)
 {
-    const struct output_queue_frame *said;
+    const struct output_queue_frame *output;
 
-    while ((said = output_queue_first(&replay->said))) {
-        words->hash = hash64(words->hash + said->type, said->payload.data, said->payload.size);
+    while ((output = output_queue_first(&replay->queue))) {
+        words->hash =
+            hash64(words->hash + output->type, output->payload.data, output->payload.size);
         words->count++;
-        report_builder_output(builder, said->type,
-                              reader_of(said->payload.data, said->payload.size));
-        output_queue_drop(&replay->said);
+        report_builder_output(builder, output->type,
+                              reader_of(output->payload.data, output->payload.size));
+        output_queue_drop(&replay->queue);
     }
 }
 
@@ -75,7 +77,7 @@ static bool is_small(const struct frame *frame)
     return true;
 }
 
-static struct words tell(const uint8_t *data, size_t size, struct run_summary *ret)
+static struct words replay_log(const uint8_t *data, size_t size, struct run_summary *ret)
 {
     struct reader in = reader_of(data, size);
     struct words words = { 0 };
@@ -90,12 +92,12 @@ static struct words tell(const uint8_t *data, size_t size, struct run_summary *r
             continue;
         log_replay_frame(&replay, &frame, NULL);
         report_builder_frame(&builder, &frame);
-        hear(&replay, &builder, &words);
+        drain_output(&replay, &builder, &words);
     }
     log_replay_tick(&replay, &(struct fact_tick){ .mono_ns = replay.tick.mono_ns,
                                                   .real_ns = replay.tick.real_ns,
                                                   .flags = TICK_LAST });
-    hear(&replay, &builder, &words);
+    drain_output(&replay, &builder, &words);
     report_builder_take(&builder, ret);
     log_replay_fini(&replay);
     report_builder_fini(&builder);
@@ -125,7 +127,7 @@ static void print(const struct run_summary *summary)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct run_summary summary, again;
-    struct words first = tell(data, size, &summary), second = tell(data, size, &again);
+    struct words first = replay_log(data, size, &summary), second = replay_log(data, size, &again);
 
     if (first.hash != second.hash || first.count != second.count ||
         summary.verdicts != again.verdicts)

@@ -1,4 +1,4 @@
-/* fuzz-nccl.c - any bytes as what NCCL tells its profiler plugin: calls of both tables, in any order, with handles
+/* fuzz-nccl.c - any bytes as what NCCL tells its profiler plugin: calls of all tables, in any order, with handles
  * that were given out, bent ones and such as never were.
  *
  * Then the ring is read back: every record is one that a reader takes; a launch starts and ends at most once, in that
@@ -244,8 +244,10 @@ static void call_start(void *context, struct nccl_descr_v5 *descr, int version)
             old.kernel = descr->kernel;
         }
         result = ncclProfiler_v4.start(context, &handle, &old);
-    } else {
+    } else if (version == 5) {
         result = ncclProfiler_v5.start(context, &handle, descr);
+    } else {
+        result = ncclProfiler_v6.start(context, &handle, &(struct nccl_descr_v6){ .v5 = *descr });
     }
     if (result != NCCL_SUCCESS)
         abort();
@@ -260,9 +262,10 @@ static void call_init(struct feed *feed, int version)
     const char *name = feed_text(feed);
     void *context = NULL;
 
-    result = version == 4
-                 ? ncclProfiler_v4.init(&context, &fuzz.mask, name, id, 1, ranks, rank, NULL)
-                 : ncclProfiler_v5.init(&context, id, &fuzz.mask, name, 1, ranks, rank, NULL);
+    result =
+        version == 4   ? ncclProfiler_v4.init(&context, &fuzz.mask, name, id, 1, ranks, rank, NULL)
+        : version == 5 ? ncclProfiler_v5.init(&context, id, &fuzz.mask, name, 1, ranks, rank, NULL)
+                       : ncclProfiler_v6.init(&context, id, &fuzz.mask, name, 1, ranks, rank, NULL);
     if (result != NCCL_SUCCESS)
         abort();
     if (context)
@@ -332,9 +335,9 @@ static void call_reopen(void)
 static void call(struct feed *feed)
 {
     uint8_t what = feed_byte(feed);
-    int version = what & 0x80 ? 4 : 5;
+    int version = what & 0x80 ? 4 : what & 0x40 ? 6 : 5;
 
-    switch ((what & 0x7f) % 11) {
+    switch ((what & 0x3f) % 11) {
     case 0:
         call_init(feed, version);
         break;

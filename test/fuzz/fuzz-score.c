@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (!written || score_record_read(written, &again) < 0 || again.build != record.build ||
             strcmp(again.command, record.command) != 0 ||
-            strcmp(again.result.said, record.result.said) != 0 ||
+            strcmp(again.result.summary, record.result.summary) != 0 ||
             again.result.steps != record.result.steps)
             abort();
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/token.h"
+#include "base/net/token.h"
 #include "control/http/auth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -60,15 +60,15 @@ dist.destroy_process_group()
 """
 
 
-def job(build, place, fault, steps, limit_s):
+def job(build, place, fault, steps, limit_s, train=TRAIN, ranks=2):
     script = os.path.join(place, "train.py")
     with open(script, "w") as file:
-        file.write(TRAIN)
+        file.write(train)
     env = dict(os.environ, CHECK_FAULT=fault, CHECK_STEPS=str(steps), LOCKSTEP_STATE=os.path.join(place, "state"),
                LOCKSTEP_DEBUG="1", PYTHONUNBUFFERED="1")
     lockstep = os.path.join(build, "lockstep")
     restarts = "1" if fault == "channels" else "0"
-    run = subprocess.Popen([lockstep, "run", "-n", "2", "--max-restarts", restarts, "--", sys.executable, script], env=env,
+    run = subprocess.Popen([lockstep, "run", "-n", str(ranks), "--max-restarts", restarts, "--", sys.executable, script], env=env,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         out, _ = run.communicate(timeout=limit_s)
@@ -114,7 +114,7 @@ def main():
         one = check(os.path.abspath(options.build), fault, 120, 60 if fault == "stopped" else 150)
         one["right"] = isinstance(one["verdicts"], list) and right(fault, one["verdicts"])
         result[fault] = one
-        print("%s: %s" % (fault, "right" if one["right"] else "NOT RIGHT"), file=sys.stderr, flush=True)
+        print("%s: %s" % (fault, "right" if one["right"] else "NOT RIGHT " + json.dumps(one)), file=sys.stderr, flush=True)
     print(json.dumps(result, indent=1))
     return 0 if all(one["right"] for one in result.values()) else 1
 

@@ -137,7 +137,7 @@ static int exchange(const char *directory, const char *target)
 
 /* ---- trace ---- */
 
-static void say(int pid, const char *what)
+static void report(int pid, const char *what)
 {
     printf("%s of process %d\n", what, pid);
     fflush(stdout);
@@ -155,17 +155,17 @@ static void attack(int pid, bool trace)
         snprintf(path, sizeof(path), "/proc/%d/%s", pid, files[i]);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && (strcmp(files[i], "mem") == 0 || read(fd, text, sizeof(text)) > 0))
-            say(pid, files[i]);
+            report(pid, files[i]);
     }
     for (size_t i = 0; i < COUNT(links); i++) {
         snprintf(path, sizeof(path), "/proc/%d/%s", pid, links[i]);
         if (readlink(path, text, sizeof(text)) > 0)
-            say(pid, links[i]);
+            report(pid, links[i]);
     }
     if (trace && ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0)
-        say(pid, "trace");
+        report(pid, "trace");
     if (trace && ptrace(PTRACE_ATTACH, pid, NULL, NULL) == 0)
-        say(pid, "attach");
+        report(pid, "attach");
 }
 
 static bool is_agent(const char *name)
@@ -191,7 +191,7 @@ __attribute__((noreturn)) static void trace(void)
             if (!is_agent(entry->d_name))
                 continue;
             if (!any)
-                say(atoi(entry->d_name), "sight");
+                report(atoi(entry->d_name), "sight");
             any = true;
             attack(atoi(entry->d_name), true);
         }
@@ -210,7 +210,7 @@ static int seen(int pid)
 
         if (!tracer || !state || atoi(tracer + strlen("\nTracerPid:")) != 0 ||
             strchr("tT", state[strspn(state, "\nState:\t ")])) {
-            say(pid, "trace");
+            report(pid, "trace");
             return 1;
         }
     }

@@ -199,6 +199,79 @@ def a_request_is_read_and_answered(place):
     equal([event.kind for event in ring.events], ["coll_enqueue"])
 
 
+CHECKPOINTS = """
+import os, struct, sys
+import lockstep
+
+def ask(number, step):
+    lockstep.recording() or sys.exit("no ring")
+    name, = os.listdir(os.environ["LOCKSTEP_DIR"])
+    body = struct.pack("<QQQI", number, step, 0, 1)
+    crc = checksum(body)
+    with open(os.path.join(os.environ["LOCKSTEP_DIR"], name), "r+b") as ring:
+        ring.seek(320)
+        ring.write(struct.pack("<Q", 2 * number) + body + struct.pack("<I", crc))
+
+def checksum(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
+
+def answered():
+    name, = os.listdir(os.environ["LOCKSTEP_DIR"])
+    with open(os.path.join(os.environ["LOCKSTEP_DIR"], name), "rb") as ring:
+        ring.seek(832)
+        return struct.unpack("<QQQI", ring.read(28))[1:]
+
+def train(first, last):
+    for number in range(first, last):
+        with lockstep.step(number):
+            pass
+
+saved = []
+train(0, 2)
+ask(1, 3)
+train(2, 3)
+print(*answered())  # no callback: refused at once
+lockstep.on_checkpoint_request(saved.append)
+ask(2, 5)
+train(3, 8)
+print(*answered(), saved)
+ask(3, 6)
+train(8, 9)
+print(*answered(), saved)
+def fails(step):
+    raise OSError("disk full")
+lockstep.on_checkpoint_request(fails)
+ask(4, 9)
+train(9, 10)
+print(*answered(), saved)
+lockstep.on_checkpoint_request(saved.append, agree=lambda due: True)  # another rank was asked
+train(10, 11)
+ask(5, 10)
+train(11, 12)
+print(*answered(), saved)
+"""
+
+
+@test
+def a_program_saves_at_the_end_of_the_requested_step(place):
+    directory = os.path.join(place, "rings")
+    os.mkdir(directory, 0o700)
+    done = python(CHECKPOINTS, {"LOCKSTEP_DIR": directory, "RANK": "0", "WORLD_SIZE": "1"})
+    equal(done.stderr, "")
+    equal(done.stdout.split("\n"), ["1 2 3", "2 5 1 [5]", "3 8 2 [5]", "4 9 3 [5]", "5 11 1 [5, 10, 11]", ""])
+
+
+@test
+def what_is_no_function_is_refused(place):
+    done = python("import lockstep; lockstep.on_checkpoint_request(7)")
+    equal((done.returncode, "takes functions" in done.stderr), (1, True))
+
+
 @test
 def it_is_python_3_9_everywhere(place):
     for path in glob.glob(os.path.join(PACKAGE, "lockstep", "**", "*.py"), recursive=True):

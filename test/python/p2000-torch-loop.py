@@ -328,7 +328,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
     raise
-""", during=lambda job: job.signal_when_said(signal.SIGINT, "ready"))
+""", during=lambda job: job.signal_when_asleep(signal.SIGINT, "ready"))
     assert seen.status in ([-signal.SIGINT], [1]), seen  # some versions of torch end it otherwise
     assert found[0].notes()[0].startswith("uncaught KeyboardInterrupt"), found[0].notes()
 

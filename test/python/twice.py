@@ -86,15 +86,18 @@ class Job:
                                        stderr=err, stdin=stdin or subprocess.DEVNULL)
             self.ranks.append((process, out, err))
 
-    def signal_when_said(self, number, text):
-        """Sends a signal to the first rank once it has printed `text`."""
+    def signal_when_asleep(self, number, text):
+        """Sends a signal to the first rank once it has printed `text` and sleeps, so that it always hits the same line."""
         process, out, _ = self.ranks[0]
-        while process.poll() is None and time.monotonic() < self.until:
-            with open(out.name, "rb") as file:
-                if text.encode() in file.read():
-                    process.send_signal(number)
-                    return
+        asleep = 0
+        while process.poll() is None and time.monotonic() < self.until and asleep < 3:
             time.sleep(0.02)  # between two looks
+            with open(out.name, "rb") as file:
+                printed = text.encode() in file.read()
+            with open("/proc/%d/stat" % process.pid) as file:
+                sleeps = file.read().rsplit(")", 1)[1].split()[0] == "S"
+            asleep = asleep + 1 if printed and sleeps else 0
+        process.send_signal(number)
 
     def end(self):
         seen = []

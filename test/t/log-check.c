@@ -48,7 +48,7 @@ struct check {
     struct list shapes;          /* uint64_t: of the spool in hand */
     uint64_t steps;              /* of the whole training */
     uint64_t control;            /* the log's own sender */
-    uint64_t told, gaps, gap_steps, attempts;
+    uint64_t reported, gaps, gap_steps, attempts;
     unsigned wrong;
 };
 
@@ -93,7 +93,7 @@ static void check_step_frame(struct check *check, const struct frame *frame, con
               fact.step, fact.rank);
     *(struct span *)list_add(&check->spans, sizeof(struct span)) =
         (struct span){ fact.attempt, fact.rank, fact.ring, fact.step, fact.step, false };
-    check->told++;
+    check->reported++;
 }
 
 static void check_gap_frame(struct check *check, const struct frame *frame, const char *name)
@@ -374,7 +374,7 @@ int main(int argc, char **argv)
     check_steps(&check);
     printf("%zu frames in spools, %zu in the log, %" PRIu64 " steps told in %" PRIu64
            " attempts, %" PRIu64 " gaps with %" PRIu64 " steps, %u wrong\n",
-           check.spooled.count, check.logged.count, check.told, check.attempts, check.gaps,
+           check.spooled.count, check.logged.count, check.reported, check.attempts, check.gaps,
            check.gap_steps, check.wrong);
     free(check.spooled.item);
     free(check.logged.item);

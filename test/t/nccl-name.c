@@ -17,7 +17,7 @@ static int same(void *library, const char *name, const void *ours)
     return theirs == ours;
 }
 
-/* Both begin with the name. */
+/* All begin with the name. */
 static int found(void *library, const char *name)
 {
     const struct nccl_profiler_v4 *table = dlsym(library, name);
@@ -41,5 +41,6 @@ int main(void)
     good = same(library, "lockstep_clock_ns", clock_address);
     good &= found(library, "ncclProfiler_v4");
     good &= found(library, "ncclProfiler_v5");
+    good &= found(library, "ncclProfiler_v6");
     return good ? 0 : 1;
 }

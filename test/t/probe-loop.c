@@ -80,7 +80,7 @@ static void loop_nccl(void)
     }
 }
 
-static void say(const char *word)
+static void print(const char *word)
 {
     if (write(STDOUT_FILENO, word, strlen(word)) < 0)
         _exit(1);
@@ -88,12 +88,12 @@ static void say(const char *word)
 
 static void *loop(void *arg)
 {
-    say("loop begins\n");
+    print("loop begins\n");
     for (uint64_t i = 0; i < ROUNDS; i++)
         loop_once(arg, i);
     for (uint64_t i = 0; i < ROUNDS; i++)
         loop_nccl();
-    say("loop ends\n");
+    print("loop ends\n");
     return NULL;
 }
 

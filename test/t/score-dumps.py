@@ -70,7 +70,10 @@ def excused(job, stop, waits, rank, how, left):
 
 def unknowable(job, stop, missed, how):
     """Those of the missed without whom the rest explains all that was left."""
-    left, waits, found = set(how.get("skip", ())) | set(how.get("empty", ())), {}, set()
+    skip = set(how.get("skip", ()))
+    left, waits, found = skip | set(how.get("empty", ())), {}, set()
+    if 4 * len(skip) > job.world:  # then the dumps may only not have been collected
+        found |= missed & skip
     for rank in sorted(missed - left):
         other = not job.dead and excused(job, stop, waits, rank, how, left)
         if other:

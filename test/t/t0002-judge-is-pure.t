@@ -1,5 +1,5 @@
 #!/bin/sh
-# The judge reads no clock, file, socket or environment: controller, simulator and a recorded run
+# Judge, autopsy and policy read no clock, file, socket or environment: controller, simulator and a recorded run
 # go through the very same code.  What its library may want from outside is a list of names;
 # anything else, however harmless it looks, is a decision to be made here.
 # SPDX-License-Identifier: Apache-2.0
@@ -61,6 +61,7 @@ strnlen
 strrchr
 strspn
 strstr
+strtoul
 vsnprintf
 END
 
@@ -80,10 +81,12 @@ strangers() # LIBRARY...
 }
 
 command -v nm >/dev/null || skip_all "no nm here"
-judge="$BUILD/src/judge/libjudge.a $BUILD/src/autopsy/libautopsy.a"
-# shellcheck disable=SC2086 # two libraries
+judge="$BUILD/src/judge/libjudge.a $BUILD/src/autopsy/libautopsy.a $BUILD/src/policy/libpolicy.a"
+# shellcheck disable=SC2086 # three libraries
 ok "the libraries are there" ls $judge
-ok "judge and autopsy need nothing but memory, text and mathematics" strangers $judge
+ok "judge, autopsy and policy need nothing but memory, text and mathematics" strangers $judge
+site="$BUILD/src/control/libcontrol.a.p/nodes_"
+ok "nor does the core of a site" strangers "${site}site_core.c.o" "${site}site_orders.c.o" "${site}node_owners.c.o" "${site}finding_counts.c.o"
 
 # core is linked in too, so the judge must not come to the clock through it.
 nm -u $judge 2>/dev/null | awk '$1 == "U" { print $2 }' >"$TAP/wants"

@@ -35,7 +35,7 @@ demo --ranks 100000|--ranks 100000: expected at most
 demo --layout tp=3|tp=3,pp=1,dp=2 needs 6 ranks
 demo --steps 0|--steps 0: expected
 demo --step-ms -4|--step-ms -4: expected
-bench verdicts --only nosuch|--only nosuch: expected gpu
+bench verdicts --only nosuch|--only nosuch: expected .*gpu,
 run --nodes 2 -- true|--nodes 2: needs -n
 why nosuch|no runs in
 why /nosuch/dir|/nosuch/dir: No such file or directory

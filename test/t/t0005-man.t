@@ -59,6 +59,12 @@ while read -r page; do
     tap_result $? "$name names no option that is not there"
 done <"$TAP/all-pages"
 
+# "++" begins a new line of a paragraph, which is indented further than the first.
+for page in "$SOURCE"/man/*.scd; do
+    sed -n '/^# EXAMPLE/,/^# SEE/p' "$page" | grep '++$' >"$TAP/out"
+    is "the examples of ${page##*/} are indented alike" "$(cat "$TAP/out")" ""
+done
+
 for page in "$SOURCE"/man/*.scd; do
     if command -v scdoc >/dev/null; then
         scdoc <"$page" >"$TAP/out" 2>"$TAP/err"

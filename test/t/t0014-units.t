@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
-for unit in lockstep-control.service lockstep-agent.service lockstep-agent@.service lockstep-tidy.service; do
+for unit in lockstep-control.service lockstep-agent.service lockstep-agent@.service lockstep-tidy.service lockstep-relay.service; do
     sed "s|^ExecStart=[^ ]*|ExecStart=$LOCKSTEP|" "$BUILD/dist/$unit" >"$TAP/$unit"
     words=$(sed -n 's/^ExecStart=[^ ]* //p' "$TAP/$unit")
     ok "$unit begins a command that there is" "$LOCKSTEP" help "${words%% *}"
@@ -22,10 +22,13 @@ done
 if command -v systemd-analyze >/dev/null; then
     ok "the controller is exposed little" systemd-analyze security --offline=true --threshold=20 \
         "$TAP/lockstep-control.service"
+    ok "the relay as little" systemd-analyze security --offline=true --threshold=20 \
+        "$TAP/lockstep-relay.service"
     ok "the agent as little as it can be" systemd-analyze security --offline=true --threshold=40 \
         "$TAP/lockstep-agent@.service"
 else
     skip "the controller is exposed little" "no systemd-analyze here"
+    skip "the relay as little" "no systemd-analyze here"
     skip "the agent as little as it can be" "no systemd-analyze here"
 fi
 

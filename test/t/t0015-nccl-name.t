@@ -12,7 +12,8 @@ ok "the build directory has the name" test "$BUILD/$link" -ef "$BUILD/liblockste
 ok "by that name it is the library that the program has" env LD_LIBRARY_PATH="$BUILD" "$program"
 has "with its ring" 'lockstep_clock_ns: the same' "$TAP/out"
 has "the table of version 4" 'ncclProfiler_v4: lockstep' "$TAP/out"
-has "and that of version 5" 'ncclProfiler_v5: lockstep' "$TAP/out"
+has "that of version 5" 'ncclProfiler_v5: lockstep' "$TAP/out"
+has "and that of version 6" 'ncclProfiler_v6: lockstep' "$TAP/out"
 
 # As `make install` lays them out.
 mkdir "$TAP/lib"

@@ -7,6 +7,16 @@ command -v meson >/dev/null || skip_all "no meson here"
 [ -f "$BUILD/lockstep" ] && [ -f "$BUILD/man/lockstep.1" ] || skip_all "nothing is built, or no scdoc here"
 install() { meson install -C "$BUILD" --no-rebuild --quiet --destdir "$TAP/root"; }
 ok "it can be installed below DESTDIR" install
+units=$(dirname "$(find "$TAP/root" -name lockstep-control.service)")
+ok "systemd finds the units, or the installation says how it can" "$SOURCE/dist/unit-note" "${units#"$TAP/root"}"
+case $units in
+"$TAP/root/usr/lib/systemd/system" | "$TAP/root/usr/local/lib/systemd/system")
+    is "it looks there by itself" "$(cat "$TAP/out")" "" ;;
+*) has "by a command" '^ *systemctl link ' "$TAP/out" ;;
+esac
+ok "it does not look below /opt" "$SOURCE/dist/unit-note" /opt/lockstep/lib/systemd/system
+has "so there is a command for the units" 'systemctl link /opt/lockstep/lib/systemd/system/lockstep-\*\.service ' "$TAP/out"
+has "and one for the user" 'systemd-sysusers /opt/lockstep/lib/sysusers\.d/lockstep\.conf$' "$TAP/out"
 program=$(find "$TAP/root" -path '*/bin/lockstep')
 prefix=${program%/bin/lockstep}
 ok "the installed program starts" "$program" version
@@ -35,7 +45,14 @@ while read -r name; do
 done <"$TAP/pages"
 
 # What ARCHITECTURE.md and the sources promise: the formats byte by byte, and the README.
-for name in README.md SECURITY.md ring-format.md frame-format.md matrix-format.md openapi.json; do
+for name in README.md SECURITY.md DEPLOY.md ring-format.md frame-format.md matrix-format.md checkpoint-format.md openapi.json; do
     ok "$name is there" test -s "$prefix/share/doc/lockstep/$name"
+done
+# What programs that save checkpoints need.
+for name in bin/lockstep-ckpt-writer include/lockstep/ckpt.h; do
+    ok "$name is there" test -s "$prefix/$name"
+done
+for name in liblockstep-ckpt.so liblockstep-ckpt.so.0 lockstep-ckpt.pc; do
+    ok "$name is there" test -s "$(find "$prefix/lib" -name "$name")"
 done
 done_testing

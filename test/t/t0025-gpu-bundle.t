@@ -17,6 +17,10 @@ ok "its program attaches its own Python package" env LOCKSTEP_STATE="$TAP/state"
     --name bundled -- sh -c 'echo "$PYTHONPATH"'
 has "and no other" "$TAP/root/lockstep/bindings/python/lockstep/site" "$TAP/out"
 
+for suite in "$TAP/root/lockstep/test/gpu"/*_check.py; do
+    ok "$(basename "$suite") finds what it imports" python3 "$suite" --help
+done
+
 [ "$(id -u)" = 0 ] || { done_testing; exit; }
 for name in ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libresolv.so.2 libdl.so.2 libpthread.so.0 librt.so.1; do
     path=$(/sbin/ldconfig -p | awk -v name="$name" '$1 == name && /x86-64/ { print $NF; exit }')

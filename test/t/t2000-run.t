@@ -130,8 +130,14 @@ END
 chmod +x "$TAP/echo"
 exits 139 "an echo that came first is not it" timeout -k 5 60 "$LOCKSTEP" run --grace 20s -n 2 -- "$TAP/echo" "$TAP/ready"
 has "which is said" 'rank 1 killed by signal 11 \(SIGSEGV\) and caused the other failures' "$TAP/err"
+runs=$(ls -d "$LOCKSTEP_STATE"/runs/* 2>/dev/null | wc -l)
 exits 127 "a command that is not there" run -n 1 -- "$TAP/nothing"
 has "is named" "nothing: No such file" "$TAP/err"
+is "and leaves no run" "$(ls -d "$LOCKSTEP_STATE"/runs/* 2>/dev/null | wc -l)" "$runs"
+exits 127 "nor does one that is not in PATH" "$LOCKSTEP" run --name gone -n 1 -- no-such-program
+has "which is said" "^lockstep run: no-such-program: No such file or directory; it is not in PATH$" "$TAP/err"
+is "by no other line" "$(wc -l <"$TAP/err")" 1
+exits 1 "and has no directory" test -e "$LOCKSTEP_STATE/runs/gone"
 exits 126 "a command that is no program" run -n 1 -- "$TAP"
 exits 7 "a stopped rank" run --grace 20s -n 2 -- sh -c 'if [ $RANK = 0 ]; then
     trap "echo woke; exit 0" TERM; : >"$1"; kill -STOP $$; sleep 30; else
@@ -175,7 +181,7 @@ start() # NAME COMMAND...: in the background; its pid is $launcher
     start_name=$1
     shift
     rm -f "$TAP"/littered.*
-    env --default-signal=INT "$LOCKSTEP" run --grace 500ms --no-watch --name "$start_name" -n 2 -- "$@" \
+    env --default-signal=INT ${start_hup---default-signal=HUP} "$LOCKSTEP" run --grace 500ms --no-watch --name "$start_name" -n 2 -- "$@" \
         >"$TAP/out" 2>"$TAP/err" </dev/null &
     launcher=$!
     check "$start_name: ranks are there" test -e "$TAP/littered.0" -a -e "$TAP/littered.1"
@@ -244,6 +250,14 @@ for name in INT HUP; do
     has "and is passed on as it is" "^\[rank 1\] told $name$" "$TAP/out"
     lacks "and as nothing else" 'told TERM' "$TAP/out"
 done
+start_hup=--ignore-signal=HUP
+start nohup sh -c ": >'$TAP/littered.'\$RANK; until [ -e '$TAP/lasts' ]; do sleep 0.05; done; echo lasted"
+unset start_hup
+kill -HUP "$launcher"
+: >"$TAP/lasts"
+wait "$launcher"
+is "under nohup SIGHUP does not end it" $? 0
+has "nor its ranks" '^\[rank 1\] lasted$' "$TAP/out"
 # What a shell starts in the background ignores SIGINT.
 start background sh -c "(trap '' INT; exec sh -c 'trap \"echo told TERM; exit 0\" TERM
     : >\"$TAP/littered.\$RANK\"; while :; do sleep 0.05; done') & wait"

@@ -32,7 +32,7 @@ for what in "64k 64m" "64m 64k" "64k 64k"; do
     exits 7 "a job runs with disks of $what" timeout -k 5 60 unshare -m "$TAP/full" $what "$LOCKSTEP" run --name full -n 1 -- "$TAP/job"
     has "its output passes" 'went on' "$TAP/out"
     lacks "no rank complains" 'is not observed' "$TAP/err"
-    is "with three lines of ours at most" "$(grep '^lockstep run: ' "$TAP/err" | grep -vc ': [a-z-]*: rank\|:   because \|:   to do: \|; to read on: ' | sed 's/^[1-3]$/few/')" few
+    is "with three lines of ours at most" "$(grep '^lockstep run: ' "$TAP/err" | grep -vc ': [a-z-]*: rank\|:   because \|:   to do: \|; details: ' | sed 's/^[1-3]$/few/')" few
 done
 for dir in "$TAP"/tmp/lockstep.*; do
     "$LOCKSTEP" why --json "$dir" >"$TAP/out" 2>"$TAP/err"

@@ -15,7 +15,7 @@ has "what is wrong" '^crash: rank 1 failed first: exited with 3$' "$TAP/ours"
 has "by which evidence" '^  because rank 1 was the first to end' "$TAP/ours"
 has "and what to do" '^  to do: Read the end of the log of the named rank' "$TAP/ours"
 has "steps were not observed, and why" '^steps were not observed: no process loaded the lockstep probe' "$TAP/ours"
-is "the last line counts, and says where to read on" "$(tail -n 1 "$TAP/ours")" "1 verdict; to read on: lockstep why crash"
+is "the last line counts, and says where to read on" "$(tail -n 1 "$TAP/ours")" "1 verdict; details: lockstep why crash"
 lacks "nothing of that is on stdout" 'lockstep|verdict' "$TAP/out"
 exits 1 "that command works" "$LOCKSTEP" why crash
 has "it says what to do, too" '^  to do: Read the end of the log of the named rank' "$TAP/out"
@@ -25,12 +25,12 @@ has "as advice" '"advice": ?"Read the end of the log of the named rank' "$TAP/ou
 
 exits 3 "with --quiet" timeout -k 5 60 "$LOCKSTEP" run -q --name quiet -n 2 -- sh -c '[ $RANK = 1 ] && exit 3; exec sleep 30'
 ours "$TAP/err" >"$TAP/ours"
-is "there is only the last line" "$(grep -v '^rank 1 exited' "$TAP/ours")" "1 verdict; to read on: lockstep why quiet"
+is "there is only the last line" "$(grep -v '^rank 1 exited' "$TAP/ours")" "1 verdict; details: lockstep why quiet"
 ok "a quiet run without a verdict" "$LOCKSTEP" run -q -- true
 is "prints nothing" "$(cat "$TAP/err")" ""
 
 exits 3 "a run in another directory" "$LOCKSTEP" run -q --dir "$TAP/elsewhere" -n 1 -- sh -c 'exit 3'
-has "is named by its path" "; to read on: lockstep why $TAP/elsewhere\$" "$TAP/err"
+has "is named by its path" "; details: lockstep why $TAP/elsewhere\$" "$TAP/err"
 
 # A progress bar is not torn: our line begins a line of its own.
 timeout -k 5 60 "$LOCKSTEP" run -n 2 -- sh -c 'if [ $RANK = 0 ]; then printf "50%%\r"; exec sleep 30; fi; sleep 0.5; exit 3' >"$TAP/out" 2>&1

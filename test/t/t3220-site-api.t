@@ -38,7 +38,7 @@ is "a run to look at" $? 0
 # Pages.
 if command -v python3 >/dev/null; then
     ok "every answer is as the document says" env LOCKSTEP_TOKEN_FILE="$site/tokens/reader.token" python3 "$SOURCE/test/t/openapi-check.py" \
-        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/site/api.c" "$url" r1 limit=2 after=1 newest_first=true \
+        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/site/api/api.c" "$url" r1 limit=2 after=1 newest_first=true \
         open=true kind=straggler layer=gpu rank=1 step_from=3 step_to=5 run=r1
 else
     skip "every answer is as the document says" "no python3 here"
@@ -69,34 +69,34 @@ LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/laun
     timeout -k 5 90 "$LOCKSTEP" run -q --name r3 -n 1 -- "$LOCKSTEP" trainer --steps 60 --step-ms 10 \
     --host-work-ms 0 --plan "$TAP/plan" >"$TAP/run.out" 2>"$TAP/run.err"
 is "a run with a rank that is killed" $? 137
-findings() { status "$api/findings?$1" >"$TAP/status"; grep -o '"what":' "$TAP/out" | wc -l; }
-findings 'run=r3&rank=0&kind=crash' >"$TAP/count"
+evidence() { status "$api/evidence?$1" >"$TAP/status"; grep -o '"what":' "$TAP/out" | wc -l; }
+evidence 'run=r3&rank=0&kind=crash' >"$TAP/count"
 # A busy machine may be slow besides: that is a verdict of its own.
 id=$(grep -o '"verdict":"[^"]*"[^]]*"ranks":\[0\]' "$TAP/out" | sed -n '1s/^"verdict":"\([^"]*\)".*/\1/p')
 one="run=r3&id=$id"
-all=$(findings "$one")
+all=$(evidence "$one")
 [ "$all" -ge 2 ]
-tap_result $? "its verdict rests on $all findings"
+tap_result $? "its verdict rests on $all lines of evidence"
 has "each says of which verdict, run, ranks and nodes" \
     '"run":"r3","verdict":"[^"]+","kind":"crash","role":"because","what":"[^"]+","source":"[^"]+","ranks":\[0\],"nodes":\["[^"]+"\]' \
     "$TAP/out"
 has "and since when" '"since_time":"20[^"]+Z","decided_time":"20[^"]+Z"' "$TAP/out"
-is "those of the run alone are the same" "$(status "$api/runs/r3/findings?id=$id" >"$TAP/status"; grep -o '"what":' "$TAP/out" | wc -l)" "$all"
-some=$(findings "$one&source=launcher")
+is "those of the run alone are the same" "$(status "$api/runs/r3/evidence?id=$id" >"$TAP/status"; grep -o '"what":' "$TAP/out" | wc -l)" "$all"
+some=$(evidence "$one&source=launcher")
 [ "$some" -ge 1 ] && [ "$some" -lt "$all" ] && ! grep -o '"source":"[^"]*"' "$TAP/out" | grep -qv '"launcher"'
 tap_result $? "they can be asked for by source"
 node=$(sed -n 's/.*"nodes":\["\([^"]*\)"\].*/\1/p' "$TAP/out")
-is "of a node that has none there are none" "$(findings "$one&node=another")" 0
-is "of the one that has there are all" "$(findings "$one&node=$node")" "$all"
-is "none before it began" "$(findings "$one&time_to=2001-01-01T00:00:00Z")" 0
-is "all since then" "$(findings "$one&time_from=2001-01-01T00:00:00.5Z")" "$all"
-is "also in seconds" "$(findings "$one&time_from=1000000000.5")" "$all"
-is "another run has none of them" "$(findings "run=r1&id=$id")" 0
-is "a time must be one" "$(status "$api/findings?time_from=yesterday")" 400
+is "of a node that has none there are none" "$(evidence "$one&node=another")" 0
+is "of the one that has there are all" "$(evidence "$one&node=$node")" "$all"
+is "none before it began" "$(evidence "$one&time_to=2001-01-01T00:00:00Z")" 0
+is "all since then" "$(evidence "$one&time_from=2001-01-01T00:00:00.5Z")" "$all"
+is "also in seconds" "$(evidence "$one&time_from=1000000000.5")" "$all"
+is "another run has none of them" "$(evidence "run=r1&id=$id")" 0
+is "a time must be one" "$(status "$api/evidence?time_from=yesterday")" 400
 has "and what was expected is said" 'time_from: expected a time such as' "$TAP/out"
 seen=0 after=0
 while [ $seen -le "$all" ]; do
-    status "$api/findings?$one&limit=1&after=$after" >"$TAP/status"
+    status "$api/evidence?$one&limit=1&after=$after" >"$TAP/status"
     seen=$((seen + $(grep -o '"what":' "$TAP/out" | wc -l)))
     after=$(sed -n 's/.*"next":\([0-9]*\).*/\1/p' "$TAP/out")
     [ -n "$after" ] || break
@@ -104,7 +104,7 @@ done
 is "page after page each comes once" "$seen" "$all"
 if command -v python3 >/dev/null; then
     ok "all of it is as the document says" env LOCKSTEP_TOKEN_FILE="$site/tokens/reader.token" python3 "$SOURCE/test/t/openapi-check.py" "$SOURCE/docs/openapi.json" \
-        "$SOURCE/src/control/site/api.c" "$url" r3 limit=2 source=launcher node="$node" time_from=1000000000 time_to=2001-01-01T00:00:00Z
+        "$SOURCE/src/control/site/api/api.c" "$url" r3 limit=2 source=launcher node="$node" time_from=1000000000 time_to=2001-01-01T00:00:00Z
 else
     skip "all of it is as the document says" "no python3 here"
 fi

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
-STEPS=60 RANKS=2 MAX=12000
+STEPS=60 RANKS=2 MAX=16000
 site=$TAP/site user=$TAP/user
 control=''
 trap '[ -z "$control" ] || kill -9 $control 2>/dev/null; rm -rf "$TAP"' EXIT
@@ -62,7 +62,7 @@ has "its index has the last step of all" '"step": ?59' "$TAP/out"
 kill -TERM $control
 wait $control
 printf 'lockstep-plan 1\nnodes 1\nfault bit-flip:rank=1,step=30\n' >"$TAP/plan"
-LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=250000 timeout -k 5 90 "$LOCKSTEP" run -q --name r4 -n 4 -- "$LOCKSTEP" trainer \
+LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=180000 timeout -k 5 90 "$LOCKSTEP" run -q --name r4 -n 4 -- "$LOCKSTEP" trainer \
     --steps 90 --micro-batches 16 --layout pp=2,dp=2 --step-ms 20 --host-work-ms 0 --plan "$TAP/plan" >"$TAP/run.out" 2>"$TAP/run.err"
 is "a run with wrong memory and no controller" $? 0
 begin

@@ -9,7 +9,7 @@ run=''
 trap '[ -z "$run" ] || kill $run 2>/dev/null; wait; rm -rf "$TAP"' EXIT
 here=$LOCKSTEP_STATE/runs/r1
 
-compacted() { [ "$(grep -c 'compacted the log' "$here/control.log")" -ge "$1" ]; }
+compacted() { [ "$(grep -c 'compacted its log' "$here/control.log")" -ge "$1" ]; }
 controller() # its process: it alone holds the lock of the log's writer
 {
     pgrep -f "control --run-dir $here" | head -n 1

@@ -53,7 +53,7 @@ curl -s -D "$TAP/head" -o /dev/null -K "$rc" "$api/runs"
 lacks "no other origin is ever invited" '^Access-Control-' "$TAP/head"
 
 # Tokens.
-for path in /metrics /api/v1/runs /api/v1/events /api/v1/config /api/v1/nodes /api/v1/verdicts /api/v1/findings; do
+for path in /metrics /api/v1/runs /api/v1/events /api/v1/config /api/v1/nodes /api/v1/verdicts /api/v1/evidence /api/v1/findings; do
     is "$path needs a token on loopback" "$(status "$url$path")" 401
 done
 is "a launcher may read" "$(status -K "$(bearer "$site/tokens/launch.token")" "$api/runs")" 200

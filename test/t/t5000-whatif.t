@@ -48,7 +48,7 @@ if command -v python3 >/dev/null; then
     number S | grep -Eq '^1\.[56]'
     tap_result $? "by as much as it is slow"
     exits 1 "why names it" "$LOCKSTEP" why "$TAP/slow"
-    has "as a straggler" '^straggler: rank 2 ' "$TAP/out"
+    has "as a straggler" '^straggler: rank 2[ :]' "$TAP/out"
     exits 0 "and nobody in a job that is even, packed by gzip" "$LOCKSTEP" why "$TAP/even"
     ok "one trace alone" "$LOCKSTEP" whatif "$TAP/slow/host_1002.2.pt.trace.json"
     mkdir "$TAP/none"

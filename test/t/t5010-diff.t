@@ -30,6 +30,7 @@ is "the most in that rank's device" "$(value 'd["places"][0]["op"], d["places"][
     "('device work of backward', [2])"
 is "on its node" "$(value 'd["places"][0]["nodes"]')" "['n1']"
 exits 1 "the same for people" "$LOCKSTEP" diff sound slow
+has "code between operations is not ruled out" '^the program is the same in its operations: the system, or the code between them, is slower in$' "$TAP/out"
 has "with the rank" '^  device work of backward: [0-9.]+ ms a step, [0-9.]+ ms before, on rank 2 \(node n1\)$' "$TAP/out"
 exits 0 "the other way round nothing is slower" "$LOCKSTEP" diff slow sound --share 0.05
 exits 1 "another layout is another program" "$LOCKSTEP" diff sound other --json

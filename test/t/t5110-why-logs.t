@@ -132,7 +132,7 @@ echo "step 3" >"$dir/rank_1.log"
 echo "srun: error: n7: task 1: Segmentation fault (core dumped)" >"$dir/slurm-4211.out"
 why "srun's word"
 says "srun's word" crash unknown 1
-has "and its signal" 'ended by signal 11' "$TAP/out"
+has "and its signal" 'segmentation fault \(signal 11\)' "$TAP/out"
 
 job well 3 "done"
 exits 3 "logs without any word of an end" "$LOCKSTEP" why "$dir"
@@ -188,6 +188,67 @@ says "a crash says more than channels" crash user-code 1
 job damaged 3 "step 1 loss 2.5"
 for rank in 0 1 2; do echo "n0:x:y NCCL INFO many coll channels, -3 coll channels, " >>"$dir/rank_$rank.log"; done
 exits 3 "lines that are none" "$LOCKSTEP" why --json "$dir"
+
+# One log of all ranks: some lines of the watchdogs name the process group, others do not.
+dir=$TAP/watchdogs
+mkdir "$dir"
+watchdog() # RANK GROUP TEXT
+{
+    echo "[rank$1]:[E1112 10:42:13.12$1 ProcessGroupNCCL.cpp:616] [${2}Rank $1] $3" >>"$dir/slurm.out"
+}
+group='PG ID 0 PG GUID 0(default_pg) '
+for rank in 0 3; do
+    watchdog $rank "" "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1042, OpType=ALLREDUCE, \
+NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600021 milliseconds before timing out."
+done
+for rank in 0 1 3; do
+    watchdog $rank "$group" "Exception (either an error or timeout) detected by watchdog at work: 1042, \
+last enqueued NCCL work: 1045, last completed NCCL work: 1041."
+done
+watchdog 2 "$group" "Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump \
+the debug info. Last enqueued NCCL work: 1041, last completed NCCL work: 1041."
+why "watchdogs with and without the group"
+says "watchdogs with and without the group" hang unknown 2
+grep -v 'rank2' "$dir/slurm.out" >"$dir/without" && mv "$dir/without" "$dir/slurm.out"
+why "without the rank that is late"
+says "without the rank that is late" hang unknown ""
+has "without a rank, the advice names none" "names the rank that the others wait for" "$TAP/out"
+
+# What shows a failure, but hardly why.
+dir=$TAP/last
+mkdir "$dir"
+cat >"$dir/job.out" <<'END'
+[rank0]:[W1019 08:16:22.397556647 ProcessGroupNCCL.cpp:1477] Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources.
+[rank1]:[W1019 08:16:22.418489772 ProcessGroupNCCL.cpp:1477] Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources.
+pure virtual method called
+E1019 08:21:39.599000 3036 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -6) local_rank: 0 (pid: 3042) of binary: /usr/bin/python
+END
+why "a rank that aborted itself at the end"
+says "a rank that aborted itself at the end" crash unknown 0
+later=$(date -d '+100 days' +%m%d)
+echo "E$later 08:21:39.599000 77 torch/api.py:874] failed (exitcode: -11) local_rank: 0 (pid: 7) of binary: python" >"$dir/job.out"
+why "a line whose date has no year"
+newest=$(sed -n 's/.*"since_time": *"\([^"]*\)".*/\1/p' "$TAP/out")
+ok "is not newer than its file" test "$(date -d "$newest" +%s)" -lt "$(date -d '+2 days' +%s)"
+cat >"$dir/job.out" <<'END'
+[2023-09-10 11:45:59,207] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 6293
+[2023-09-10 11:45:59,501] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 6294
+END
+exits 3 "what a launcher does after a failure is no cause" "$LOCKSTEP" why "$dir"
+cat >"$dir/job.out" <<'END'
+n7:75:95 [2] graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found
+n7:75:95 [2] NCCL INFO comm 0x55 rank 2 nranks 8 - Init COMPLETE
+END
+exits 3 "a warning of NCCL alone is no cause" "$LOCKSTEP" why "$dir"
+echo "n7:75:95 [2] NCCL INFO init.cc:1012 -> 3" >>"$dir/job.out"
+why "a warning of NCCL before a failed call"
+has "is quoted" 'Attribute arch of node cpu not found' "$TAP/out"
+
+{ echo "2026-11-17 10:00:02 ERROR a service of this program did not start"; yes "nothing to say" | head -100; } >"$dir/job.out"
+exits 3 "an error that nobody knows counts only at the end of a log" "$LOCKSTEP" why "$dir"
+echo "2026-11-17 12:00:02 ERROR the shard server refused the lease" >>"$dir/job.out"
+why "an error that nobody knows at the end"
+has "is quoted with its line" '"line": *102' "$TAP/out"
 
 # The real thing, where there is a torch.
 torch=

@@ -46,7 +46,8 @@ syslog 1 "Out of memory: Killed process $pid (lockstep) total-vm:1kB" >>"$dir/ke
 exits 1 "the line about its process" "$LOCKSTEP" why --json "$dir"
 is "is why" "$(field layer)" '"host-memory"'
 is "it ended" "$(field ranks)" '[2]'
-has "and is told" 'kern.log line 7: ' "$TAP/out"
+has "and the evidence names its file" '"file": *"kern.log"' "$TAP/out"
+has "and its line" '"line": *7' "$TAP/out"
 ok "judged again it is" "$LOCKSTEP" why --replay "$dir"
 cmp "$TAP/out" "$TAP/replay"
 tap_result $? "what was said, as if no log lay there"

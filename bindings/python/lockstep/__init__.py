@@ -17,14 +17,29 @@ import contextlib
 
 from . import _layout, _where
 from ._probe import complain, probe
+from ._requests import requests
 from ._steps import steps
 
-__all__ = ["layout", "metric", "note", "phase", "recording", "step", "watch_replicas"]
+__all__ = ["Checkpointer", "CheckpointError", "Preempted", "layout", "metric", "note", "on_checkpoint_request", "phase",
+           "recording", "seal_after", "step", "watch_replicas"]
 __version__ = "0.1.0"
 
 _PHASES = ("init", "comm-init", "compile", "data", "forward", "backward", "optimizer", "checkpoint",
            "eval", "gc", "other")
 _METRICS = ("loss", "grad_norm", "tokens", "length_squares", "micro_batches")
+
+
+def __getattr__(name):
+    # Loaded when it is used: a training that is only observed needs nothing of it.
+    if name in ("Checkpointer", "CheckpointError", "Preempted"):
+        from . import checkpoint
+
+        return getattr(checkpoint, name)
+    if name == "seal_after":
+        from .checkpoint import seal
+
+        return seal.seal_after
+    raise AttributeError("module 'lockstep' has no attribute %r" % name)
 
 
 def recording():
@@ -115,6 +130,19 @@ def note(text):
     """A line for people: the first 320 bytes are kept."""
     probe.open()
     probe.note(str(text))
+
+
+def on_checkpoint_request(save, agree=None):
+    """Calls save(step) at the end of the step at which `lockstep request checkpoint` asks for a checkpoint.
+
+    All ranks get the same step.  A rank that learns of it too late does not call `save` and reports so; the request
+    is then repeated for a later step.  So if `save` communicates with other ranks, give `agree`: it is called at the
+    end of every step with True or False, and returns whether any rank was asked, for example by an all-reduce.
+    `save` returns False, or raises, if it could not save.  None ends it; without a callback requests are refused.
+    """
+    if save is not None and not callable(save) or agree is not None and not callable(agree):
+        raise TypeError("on_checkpoint_request takes functions")
+    requests.save, requests.agree = save, agree if save is not None else None
 
 
 def watch_replicas(model, elements=None):

@@ -100,7 +100,7 @@ _CALLS = {
     "probe_close": (None, [_PROBE]),
 }
 # struct private_table of src/probe/private_table.h: functions without exported names, in the struct's order.
-_PRIVATE_VERSION = 1
+_PRIVATE_VERSION = 2
 _PRIVATE = {
     "coll_launch": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
     "p2p_launch": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16, _INT]),
@@ -112,6 +112,7 @@ _PRIVATE = {
     "gloo_done": (None, [ctypes.c_void_p]),
     "gloo_look": (_U32, []),
     "nccl_watch": (None, [_INT]),
+    "nccl_group": (None, [_U32, _U32, _U32, ctypes.c_char_p]),
 }
 
 

@@ -6,6 +6,7 @@ a launcher are no ranks (the launcher's own tools, loaders' workers, compilers).
 program's own `import torch`, and the ring for the first sign of training.
 """
 import atexit
+import os
 import sys
 
 from . import _failures, _pauses, _where
@@ -93,6 +94,8 @@ def attach():
     attach.done = True
     imports.when("torch", _torch_loaded)
     _hook(OTHERS)
+    if os.environ.get("LOCKSTEP_SEAL") == "1":
+        imports.when("torch", _Hook("checkpoint.seal", "hook_torch"))
     _failures.install()
     _pauses.install()
     atexit.register(_at_exit)

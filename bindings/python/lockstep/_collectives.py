@@ -16,7 +16,7 @@ import sys
 import threading
 import weakref
 
-from . import _abi, _torch
+from . import _abi, _torch, _warm
 from ._ends import Op, is_over, works
 from ._gloo import gloo
 from ._groups import groups
@@ -70,6 +70,9 @@ _COLLECTIVES = {
     "_reduce_scatter_base": ("reduce_scatter", 1, "inputTensor"),
     "alltoall": ("all_to_all", 1, "input_tensors"),
     "alltoall_base": ("all_to_all", 1, "input"),
+    "all_gather_single": ("all_gather", 0, "output"),
+    "reduce_scatter_single": ("reduce_scatter", 1, "input"),
+    "all_to_all_single": ("all_to_all", 1, "input"),
     "barrier": ("barrier", None, None),
     "monitored_barrier": ("barrier", None, None),
 }
@@ -166,6 +169,17 @@ def _beside(group, work, op):
         works.add(work, _InC(probe.library.gloo_done, pointer))
 
 
+@unseen
+def on_device(original, group, args, kwargs):
+    """An op that the device runs, and NCCL records; the first of a group makes its communicator."""
+    first = groups.hint_begin(group)
+    try:
+        return original(group, *args, **kwargs)
+    finally:
+        if first:
+            groups.hint_end()
+
+
 def _launcher(name, original):
     """launch(group, stream, args, kwargs): calls the group's method and returns its work.
 
@@ -182,7 +196,9 @@ def _launcher(name, original):
             size, dtype = measure(args[place] if len(args) > place else kwargs.get(keyword))
         elif not _on_host(group):
             size = None
-        comm = -1 if size is None else groups.handle(group)
+        if size is None:
+            return on_device(original, group, args, kwargs)
+        comm = groups.handle(group)
         if comm < 0:
             return original(group, *args, **kwargs)
         library = probe.library
@@ -259,7 +275,9 @@ def _wrap_message(name, original):
         if not handle or _torch.compiling():
             return original(self, *args, **kwargs)
         size, dtype = measure(args[0]) if len(args) > 1 else NOT_HERE
-        comm = -1 if size is None else groups.handle(self)
+        if size is None:
+            return on_device(original, self, args, kwargs)
+        comm = groups.handle(self)
         if comm < 0:
             return original(self, *args, **kwargs)
         library = probe.library
@@ -295,6 +313,7 @@ def _wrap_init(c10d):
     @wraps(original)
     def init_process_group(*args, **kwargs):
         # Where the launcher said who we are, waiting for the others is seen; else after it.
+        _warm.note()
         opened = loop.awake() and probe.handle
         if opened:
             probe.phase_begin(COMM_INIT)
@@ -319,16 +338,35 @@ def _initialized(c10d):
         complain("init_process_group: %r" % (error,))
 
 
+def _expect_group(args, kwargs):
+    """A group of a mesh says so; a process that is bound to its device makes the communicator at once."""
+    try:
+        from . import _found
+        members = list(args[0] if args else kwargs.get("ranks") or ())
+        kind = _found.kind_of_group(kwargs.get("group_desc"))
+        if probe.rank not in members or not kind:
+            return False
+        groups.kinds.setdefault(tuple(members), kind)
+        groups.expect(members, groups.kinds[tuple(members)], kind)
+        return True
+    except Exception as error:
+        complain("new_group: %r" % (error,))
+        return False
+
+
 def _wrap_new_group(original):
     @wraps(original)
     def new_group(*args, **kwargs):
         if not probe.handle or _get_ident() != loop.thread:
             return original(*args, **kwargs)
         probe.phase_begin(COMM_INIT)
+        expected = _expect_group(args, kwargs)
         try:
             return original(*args, **kwargs)
         finally:
             probe.phase_end(COMM_INIT)
+            if expected:
+                groups.hint_end()
 
     return new_group
 

@@ -3,6 +3,7 @@
 environment.  `LOCKSTEP_LAYOUT` is as lockstep.layout() takes it: tp=2,pp=4.
 """
 import os
+import weakref
 
 from ._groups import groups
 from ._layout import FOUND, NAMES, TOLD, arrange, where
@@ -45,7 +46,35 @@ def from_environment():
 
 # ---- torch's DeviceMesh ----
 
+_later = []  # weak references to meshes that had no groups yet: from torch 2.11 on they are made after __init__
+
+
+def kind_of_group(text):
+    """From torch's own description of a group of a mesh: mesh_tp.  None: it says nothing."""
+    if not isinstance(text, str) or not text.startswith("mesh_"):
+        return None
+    return _DIMENSIONS.get(text[len("mesh_"):])
+
+
+def _take_later():
+    """A group is used for the first time: the meshes that it may be of have theirs by now."""
+    waiting, _later[:] = _later[:], []
+    for reference in waiting:
+        mesh = reference()
+        if mesh is not None:
+            _try_mesh(mesh)
+
+
+def _try_mesh(mesh):
+    try:
+        if not _take_mesh(mesh):
+            _later.append(weakref.ref(mesh))
+    except Exception as error:
+        complain("mesh: %r" % (error,))
+
+
 def _take_mesh(mesh):
+    """False: it has no groups yet."""
     names = getattr(mesh, "mesh_dim_names", None)
     place = mesh.get_coordinate()
     shape = tuple(mesh.mesh.shape)
@@ -53,7 +82,8 @@ def _take_mesh(mesh):
     for size in shape:
         total *= size
     if not names or place is None:
-        return
+        return True
+    complete = True
     size, index = {}, {}
     for dimension, name in enumerate(names):
         kind = _DIMENSIONS.get(name)
@@ -65,9 +95,11 @@ def _take_mesh(mesh):
         try:
             groups.mean(mesh.get_group(dimension), kind)
         except Exception as error:  # a mesh without groups yet
+            complete = False
             complain("mesh: %r" % (error,))
     if total == probe.world:  # a part of the mesh says nothing about the whole
         where.set(size, index, trust=FOUND)
+    return complete
 
 
 def hook_mesh(module):
@@ -78,12 +110,11 @@ def hook_mesh(module):
     def __init__(self, *args, **kwargs):
         original(self, *args, **kwargs)
         if probe.handle:
-            try:
-                _take_mesh(self)
-            except Exception as error:
-                complain("mesh: %r" % (error,))
+            _try_mesh(self)
 
     kind.__init__ = __init__
+    if _take_later not in groups.ask:
+        groups.ask.append(_take_later)
 
 
 # ---- Megatron ----

@@ -19,10 +19,13 @@ class Groups:
     def __init__(self):
         self._known = {}  # id of the group: (weak reference, handle)
         self.kinds = {}  # members: what they are for, from whoever knows
-        probe.on_open.append(self._known.clear)
+        self.ask = []  # who may know more by now, before a group is used for the first time
+        self._hinted = {}  # id of a group whose ops a device runs: weak reference
+        probe.on_open.append(self.forget)
 
     def forget(self):
         self._known.clear()
+        self._hinted.clear()
 
     def handle(self, group):
         """The communicator's handle; negative: not recorded."""
@@ -42,11 +45,41 @@ class Groups:
         known[key] = (weakref.ref(group, lambda _: known.pop(key, None)), handle)
         return handle
 
+    def _kind(self, members):
+        if len(members) == probe.world:
+            return "world"
+        for ask in self.ask:
+            ask()
+        return self.kinds.get(tuple(members), "other")
+
+    def expect(self, members, kind, name):
+        """NCCL makes a communicator for these members when a device first uses the group, and knows neither."""
+        label = kind if kind != "other" else "group %s" % name
+        probe.library.nccl_group(len(members), members.index(probe.rank), KINDS.get(kind, 0),
+                                 label.encode("utf-8", "replace"))
+
+    def hint_begin(self, group):
+        """Before an op of a device; True: it is the first of this group, and hint_end() must follow it."""
+        key = id(group)
+        if key in self._hinted:
+            return False
+        hinted = self._hinted
+        hinted[key] = weakref.ref(group, lambda _: hinted.pop(key, None))
+        try:
+            members, name = describe(group)
+            self.expect(members, self._kind(members), name)
+            return True
+        except Exception as error:
+            complain("a process group has no name: %r" % (error,))
+            return False
+
+    def hint_end(self):
+        probe.library.nccl_group(0, 0, 0, None)
+
     def _register(self, group):
         members, name = describe(group)
         index = members.index(probe.rank)
-        world = len(members) == probe.world
-        kind = "world" if world else self.kinds.get(tuple(members), "other")
+        kind = self._kind(members)
         text = "%s|%s" % (name, ",".join(map(str, members)))
         identity = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
         label = kind if kind != "other" else "group %s" % name

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "act/sink.h"
+#include "act/output/sink.h"
 #include "core/clean.h"
 
 static void put(struct sink *sink, const char *text)
@@ -28,13 +28,13 @@ static void put(struct sink *sink, const char *text)
 }
 
 /* What is shown of these pieces: who (0: the command, without a prefix), text, and how it ends. */
-struct said {
+struct spoken {
     int who;
     const char *text;
     char end;
 };
 
-static void expect_shown(const struct said *said, size_t count, const char *expected)
+static void expect_shown(const struct spoken *spoken, size_t count, const char *expected)
 {
     static const char *const prefix[] = { "", "[rank 0] ", "[rank 1] " };
     struct sink sink;
@@ -44,11 +44,11 @@ static void expect_shown(const struct said *said, size_t count, const char *expe
     assert_int_equal(pipe(fd), 0);
     assert_int_equal(sink_open(&sink, fd[1], "out"), 0);
     for (size_t i = 0; i < count; i++)
-        sink_put(&sink, &(struct sink_piece){ .who = &prefix[said[i].who],
-                                              .prefix = prefix[said[i].who],
-                                              .text = said[i].text,
-                                              .length = strlen(said[i].text),
-                                              .end = said[i].end });
+        sink_put(&sink, &(struct sink_piece){ .who = &prefix[spoken[i].who],
+                                              .prefix = prefix[spoken[i].who],
+                                              .text = spoken[i].text,
+                                              .length = strlen(spoken[i].text),
+                                              .end = spoken[i].end });
     sink_break(&sink);
     sink_write(&sink);
     assert_true(read(fd[0], got, sizeof(got) - 1) > 0);
@@ -60,57 +60,59 @@ static void expect_shown(const struct said *said, size_t count, const char *expe
 
 static void a_line_in_pieces_has_one_prefix(void **state)
 {
-    static const struct said said[] = { { 1, "go", 0 }, { 1, " on", 0 }, { 1, "?", '\n' } };
+    static const struct spoken spoken[] = { { 1, "go", 0 }, { 1, " on", 0 }, { 1, "?", '\n' } };
 
     (void)state;
-    expect_shown(said, COUNT(said), "[rank 0] go on?\n");
+    expect_shown(spoken, COUNT(spoken), "[rank 0] go on?\n");
 }
 
 static void a_line_is_broken_off_for_another_writer(void **state)
 {
-    static const struct said said[] = { { 1, "go", 0 }, { 2, "hello", '\n' }, { 1, " on", '\n' } };
+    static const struct spoken spoken[] = { { 1, "go", 0 },
+                                            { 2, "hello", '\n' },
+                                            { 1, " on", '\n' } };
 
     (void)state;
-    expect_shown(said, COUNT(said), "[rank 0] go\n[rank 1] hello\n[rank 0]  on\n");
+    expect_shown(spoken, COUNT(spoken), "[rank 0] go\n[rank 1] hello\n[rank 0]  on\n");
 }
 
 /* As tqdm writes it: the return comes first. */
 static void a_progress_bar_stays_on_its_line(void **state)
 {
-    static const struct said said[] = {
+    static const struct spoken spoken[] = {
         { 1, "", '\r' }, { 1, "1/3", '\r' }, { 1, "2/3", 0 }, { 1, "", '\r' }, { 1, "3/3", '\n' }
     };
 
     (void)state;
-    expect_shown(said, COUNT(said), "[rank 0] 1/3\r[rank 0] 2/3\r[rank 0] 3/3\n");
+    expect_shown(spoken, COUNT(spoken), "[rank 0] 1/3\r[rank 0] 2/3\r[rank 0] 3/3\n");
 }
 
 static void two_progress_bars_do_not_share_a_line(void **state)
 {
-    static const struct said said[] = {
+    static const struct spoken spoken[] = {
         { 1, "1/2", '\r' }, { 2, "1/2", '\r' }, { 1, "2/2", '\r' }, { 2, "2/2", '\r' }
     };
 
     (void)state;
-    expect_shown(said, COUNT(said), "[rank 0] 1/2\n[rank 1] 1/2\n[rank 0] 2/2\n[rank 1] 2/2\n");
+    expect_shown(spoken, COUNT(spoken), "[rank 0] 1/2\n[rank 1] 1/2\n[rank 0] 2/2\n[rank 1] 2/2\n");
 }
 
 static void a_return_and_newline_end_one_line(void **state)
 {
-    static const struct said said[] = { { 1, "a", '\r' }, { 1, "", '\n' }, { 1, "b", '\n' } };
+    static const struct spoken spoken[] = { { 1, "a", '\r' }, { 1, "", '\n' }, { 1, "b", '\n' } };
 
     (void)state;
-    expect_shown(said, COUNT(said), "[rank 0] a\r\n[rank 0] b\n");
+    expect_shown(spoken, COUNT(spoken), "[rank 0] a\r\n[rank 0] b\n");
 }
 
 static void without_a_prefix_every_byte_is_passed_on(void **state)
 {
-    static const struct said said[] = { { 0, "", '\r' }, { 0, "", '\r' },    { 0, "1/3", '\r' },
-                                        { 0, "2/3", 0 }, { 0, "!", '\r' },   { 0, "", '\n' },
-                                        { 0, "", '\n' }, { 0, "done", '\n' } };
+    static const struct spoken spoken[] = { { 0, "", '\r' }, { 0, "", '\r' },    { 0, "1/3", '\r' },
+                                            { 0, "2/3", 0 }, { 0, "!", '\r' },   { 0, "", '\n' },
+                                            { 0, "", '\n' }, { 0, "done", '\n' } };
 
     (void)state;
-    expect_shown(said, COUNT(said), "\r\r1/3\r2/3!\r\n\ndone\n");
+    expect_shown(spoken, COUNT(spoken), "\r\r1/3\r2/3!\r\n\ndone\n");
 }
 
 static void shows_whole_lines_with_their_rank(void **state)

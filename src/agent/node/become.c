@@ -33,7 +33,7 @@
 #define ADDRESSES_BOUNDED true
 #endif
 
-static int limit_set(int what, uint64_t value)
+static int become_limit_set(int what, uint64_t value)
 {
     struct rlimit limit;
 
@@ -45,7 +45,7 @@ static int limit_set(int what, uint64_t value)
 }
 
 /* The daemon's own protection from the kernel's killer is not its children's. */
-static void score_reset(void)
+static void become_score_reset(void)
 {
     CLEAN(fd_clean) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
@@ -55,20 +55,20 @@ static void score_reset(void)
 
 int become_limited(uint64_t file_bytes, struct err *err)
 {
-    int result = limit_set(RLIMIT_CORE, 0);
+    int result = become_limit_set(RLIMIT_CORE, 0);
 
     signal(SIGXFSZ, SIG_IGN); /* the write fails, as on a full disk */
     if (result == 0)
-        result = limit_set(RLIMIT_FSIZE, file_bytes);
+        result = become_limit_set(RLIMIT_FSIZE, file_bytes);
     if (result == 0)
-        result = limit_set(RLIMIT_NOFILE, FILES);
+        result = become_limit_set(RLIMIT_NOFILE, FILES);
     if (result == 0 && ADDRESSES_BOUNDED)
-        result = limit_set(RLIMIT_AS, MEMORY_BYTES);
-    score_reset();
+        result = become_limit_set(RLIMIT_AS, MEMORY_BYTES);
+    become_score_reset();
     return result < 0 ? err_set(err, result, "limits: %s", strerror(-result)) : 0;
 }
 
-static int capabilities_drop(void)
+static int become_capabilities_drop(void)
 {
     struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
@@ -76,7 +76,7 @@ static int capabilities_drop(void)
     return (int)syscall(SYS_capset, &header, none);
 }
 
-static bool is_user(uid_t uid, gid_t gid)
+static bool become_is_user(uid_t uid, gid_t gid)
 {
     uid_t user[3];
     gid_t group[3];
@@ -100,10 +100,11 @@ int become_user(uid_t uid, gid_t gid, struct err *err)
         return err_set(err, -EINVAL, "user or group id -1 is not valid");
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_KEEPCAPS, 1) < 0 || setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-        setresuid(uid, uid, uid) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 || capabilities_drop() < 0 ||
+        setresuid(uid, uid, uid) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+        become_capabilities_drop() < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) /* a change of user has cleared it */
         return err_set(err, -errno, "becoming user %u: %m", uid);
-    if (!is_user(uid, gid))
+    if (!become_is_user(uid, gid))
         return err_set(err, -EPERM, "cannot change to user %u: only some of the ids changed", uid);
     return 0;
 }

@@ -44,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static void word_add(struct child_words *w
     words->count++;
 }
 
-static void environment_fill(struct child_words *words)
+static void child_environment_fill(struct child_words *words)
 {
     word_add(words, "PATH=/usr/bin:/bin");
     word_add(words, "HOME=/nonexistent");
@@ -57,7 +57,7 @@ static void environment_fill(struct child_words *words)
     }
 }
 
-static void command_fill(struct child_words *words, const struct child_settings *settings)
+static void child_command_fill(struct child_words *words, const struct child_settings *settings)
 {
     word_add(words, "lockstep");
     word_add(words, "node-agent");
@@ -79,7 +79,7 @@ static void command_fill(struct child_words *words, const struct child_settings 
 }
 
 /* First above all places, so that none is overwritten before it has been moved. */
-static int descriptors_place(const struct child_settings *settings, int token_fd)
+static int child_descriptors_place(const struct child_settings *settings, int token_fd)
 {
     int from[] = { settings->spool_fd, token_fd, settings->rings_fd };
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -110,7 +110,7 @@ __attribute__((noreturn)) static void child_exec(const struct child_settings *se
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (descriptors_place(settings, token_fd) == 0)
+    if (child_descriptors_place(settings, token_fd) == 0)
         execve("/proc/self/exe", words[0].list, words[1].list);
     _exit(127);
 }
@@ -123,8 +123,8 @@ int child_start(const struct child_settings *settings, pid_t *ret_pid, int *ret_
 
     if (!words)
         return -ENOMEM;
-    command_fill(&words[0], settings);
-    environment_fill(&words[1]);
+    child_command_fill(&words[0], settings);
+    child_environment_fill(&words[1]);
     if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     pid = fork();

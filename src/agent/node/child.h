@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/client.h"
+#include "base/net/client.h"
 #include "core/err.h"
 
 enum child_fd {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/node/node_private.h"
+#include "agent/node_sensors.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "core/clean.h"
@@ -36,7 +37,7 @@
 
 /* ---- its rings ---- */
 
-static void run_look(struct node_run *run, int64_t now_ns)
+static void node_run_look(struct node_run *run, int64_t now_ns)
 {
     CLEAN(fd_clean) int fd = -1;
     struct stat st;
@@ -60,26 +61,35 @@ static void run_look(struct node_run *run, int64_t now_ns)
         run->free_ns = now_ns;
 }
 
-static bool is_known(void *arg, uid_t uid, const char *name)
+static bool node_is_known(void *arg, uid_t uid, const char *name)
 {
     return node_find(arg, uid, name) != NULL;
 }
 
-static void on_found(void *arg, uid_t uid, gid_t gid, const char *name)
+/* A name that no run can have is nobody's. */
+static void node_on_seen(void *arg, uid_t uid, const char *name)
+{
+    struct node *node = arg;
+
+    if (node->owners && paths_check_run(name, NULL) == 0)
+        owners_run(node->owners, uid, name, time_mono_ns());
+}
+
+static void node_on_found(void *arg, uid_t uid, gid_t gid, const char *name)
 {
     node_add(arg, uid, gid, name);
 }
 
 /* ---- its process ---- */
 
-static void run_pause(struct node_run *run, int64_t now_ns, int64_t least_ns, int64_t most_ns)
+static void node_run_pause(struct node_run *run, int64_t now_ns, int64_t least_ns, int64_t most_ns)
 {
     run->pause_ns = MIN(MAX(run->pause_ns * 2, least_ns), most_ns);
     run->again_ns = now_ns + run->pause_ns;
 }
 
 /* What it wants to have now. */
-static enum child_kind run_wants(const struct node_run *run, int64_t now_ns)
+static enum child_kind node_run_wants(const struct node_run *run, int64_t now_ns)
 {
     if (run->over || run->pid || now_ns < run->again_ns)
         return CHILD_NONE;
@@ -90,7 +100,7 @@ static enum child_kind run_wants(const struct node_run *run, int64_t now_ns)
     return run->token.text[0] ? CHILD_REST : CHILD_NONE;
 }
 
-static int run_start(struct node_run *run, enum child_kind kind, struct err *err)
+static int node_run_start(struct node_run *run, enum child_kind kind, struct err *err)
 {
     struct node *node = run->node;
     CLEAN(fd_clean) int rings = -1;
@@ -118,15 +128,15 @@ static int run_start(struct node_run *run, enum child_kind kind, struct err *err
     return result < 0 ? err_set(err, result, "%s", strerror(-result)) : 0;
 }
 
-static void run_serve(struct node_run *run, enum child_kind kind, int64_t now_ns)
+static void node_run_serve(struct node_run *run, enum child_kind kind, int64_t now_ns)
 {
     struct node_user *user = node_user(run->node, run->uid);
     struct err err = { "" };
 
     user->started = ++run->node->turns;
-    if (run_start(run, kind, &err) < 0) {
+    if (node_run_start(run, kind, &err) < 0) {
         log_error("cannot start an agent for run %s: %s", run->id, err.text);
-        run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
+        node_run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
         return;
     }
     if (!run->begun)
@@ -141,7 +151,7 @@ static void run_serve(struct node_run *run, enum child_kind kind, int64_t now_ns
 }
 
 /* Who has the fewest processes goes first, among those the one whose turn is longest ago. */
-static bool goes_before(const struct node_user *user, const struct node_user *other)
+static bool node_goes_before(const struct node_user *user, const struct node_user *other)
 {
     return user->children < other->children ||
            (user->children == other->children && user->started < other->started);
@@ -156,7 +166,8 @@ static bool node_serve_next(struct node *node, int64_t now_ns)
     for (size_t i = 0; i < node->runs; i++) {
         struct node_user *user = node_user(node, node->run[i]->uid);
 
-        if (run_wants(node->run[i], now_ns) == CHILD_NONE || (first && !goes_before(user, first)) ||
+        if (node_run_wants(node->run[i], now_ns) == CHILD_NONE ||
+            (first && !node_goes_before(user, first)) ||
             node_is_full(user->children, settings->runs_per_user, node->children,
                          settings->runs_max))
             continue;
@@ -164,7 +175,7 @@ static bool node_serve_next(struct node *node, int64_t now_ns)
         next = node->run[i];
     }
     if (next)
-        run_serve(next, run_wants(next, now_ns), now_ns);
+        node_run_serve(next, node_run_wants(next, now_ns), now_ns);
     return next != NULL;
 }
 
@@ -184,13 +195,13 @@ static void agent_ended(struct node_run *run, int status, int64_t now_ns)
     }
     if (now_ns - run->started_ns > LIVED_NS)
         run->pause_ns = 0;
-    run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
+    node_run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
     registry_forget(run); /* perhaps the controller does not know it any more */
     log_error("the agent of run %s ended with wait status %d; restarting it in %lld s", run->id,
               status, (long long)(run->pause_ns / NS_PER_S));
 }
 
-static void rest_ended(struct node_run *run, int status, int64_t now_ns)
+static void node_rest_ended(struct node_run *run, int status, int64_t now_ns)
 {
     if (status == 0 && store_remove(&run->node->store, run->id) == 0) {
         run->over = true;
@@ -198,13 +209,13 @@ static void rest_ended(struct node_run *run, int status, int64_t now_ns)
         return;
     }
     registry_forget(run);
-    run_pause(run, now_ns, REST_PAUSE_NS, REST_PAUSE_MAX_NS);
+    node_run_pause(run, now_ns, REST_PAUSE_NS, REST_PAUSE_MAX_NS);
     log_error("run %s: its rings are gone; facts that could not be sent stay in the spool; "
               "retrying in %lld s",
               run->id, (long long)(run->pause_ns / NS_PER_S));
 }
 
-static void child_ended(struct node *node, pid_t pid, int status, int64_t now_ns)
+static void node_child_ended(struct node *node, pid_t pid, int status, int64_t now_ns)
 {
     for (size_t i = 0; i < node->runs; i++) {
         struct node_run *run = node->run[i];
@@ -221,7 +232,7 @@ static void child_ended(struct node *node, pid_t pid, int status, int64_t now_ns
         if (kind == CHILD_AGENT)
             agent_ended(run, status, now_ns);
         else if (!node->stopping)
-            rest_ended(run, status, now_ns);
+            node_rest_ended(run, status, now_ns);
         run->kill_at_ns = 0;
         run->asked = false;
         return;
@@ -233,11 +244,11 @@ static void node_reap(struct node *node, int64_t now_ns)
     int status;
 
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        child_ended(node, pid, status, now_ns);
+        node_child_ended(node, pid, status, now_ns);
 }
 
 /* What it was asked for and did not do is done for it. */
-static void run_turn(struct node_run *run, int64_t now_ns)
+static void node_run_turn(struct node_run *run, int64_t now_ns)
 {
     struct node *node = run->node;
 
@@ -259,12 +270,12 @@ static void run_turn(struct node_run *run, int64_t now_ns)
 
 /* ---- the daemon ---- */
 
-static void turn_runs(struct node *node, int64_t now_ns)
+static void node_turn_runs(struct node *node, int64_t now_ns)
 {
     for (size_t i = 0; i < node->runs; i++) {
         if (!node->stopping)
-            run_look(node->run[i], now_ns);
-        run_turn(node->run[i], now_ns);
+            node_run_look(node->run[i], now_ns);
+        node_run_turn(node->run[i], now_ns);
     }
     node_drop_over(node);
     if (node->stopping)
@@ -274,24 +285,34 @@ static void turn_runs(struct node *node, int64_t now_ns)
     registry_turn(node, now_ns);
 }
 
-static void on_turn(void *arg, int64_t now_ns)
+static void node_on_turn(void *arg, int64_t now_ns)
 {
     struct node *node = arg;
-    const struct scan_sink sink = { .is_known = is_known, .found = on_found, .arg = node };
+    const struct scan_sink sink = {
+        .is_known = node_is_known, .seen = node_on_seen, .found = node_on_found, .arg = node
+    };
 
     node_reap(node, now_ns);
     if (!node->stopping && now_ns >= node->scan_at_ns) {
         scan_turn(node->scan, &sink);
         node->scan_at_ns = now_ns + SCAN_NS;
     }
-    turn_runs(node, now_ns);
+    node_turn_runs(node, now_ns);
+    if (node->facts && !node->stopping)
+        node_facts_turn(node->facts);
+    if (node->owners && !node->stopping)
+        owners_turn(node->owners, now_ns); /* before the sensors: whose a finding is comes first */
+    if (node->sensors && !node->stopping)
+        node_sensors_turn(node->sensors, now_ns);
+    if (node->orders && !node->stopping)
+        node_orders_step(node->orders, now_ns);
     notify_alive(&node->notify, now_ns);
     if (node->stopping && (node->children == 0 || now_ns - node->stop_ns >= STOP_MAX_NS))
         loop_stop(node->loop);
     loop_timer_set(node->loop, &node->timer, now_ns + (node->stopping ? 50 * NS_PER_MS : SCAN_NS));
 }
 
-static void on_signal(void *arg, int signal)
+static void node_on_signal(void *arg, int signal)
 {
     struct node *node = arg;
 
@@ -323,6 +344,58 @@ static void node_on_left_run(void *arg, const char *id, uid_t uid, gid_t gid)
         run->begun = true;
 }
 
+/* Users' runs do not depend on it. */
+static void node_node_facts_open(struct node *node)
+{
+    struct err err = { "" };
+
+    if (node_facts_open(&(struct node_facts_settings){ .loop = node->loop,
+                                                       .client = node->client,
+                                                       .state = node->settings->state,
+                                                       .node = node->settings->node },
+                        &node->facts, &err) < 0)
+        log_error("facts of this node are not sent: %s", err.text);
+    if (node->facts && owners_create(node->facts, node->settings->node, &node->owners) < 0)
+        log_error("owners of runs are not reported: out of memory");
+}
+
+static int node_on_finding(void *user, const struct finding *finding)
+{
+    struct node *node = user;
+
+    if (node->owners)
+        owners_process(node->owners, finding->pid);
+    return node_facts_finding(node->facts, finding, NULL);
+}
+
+static void node_sensors_open(struct node *node)
+{
+    if (!node->facts || !node->settings->sense)
+        return;
+    node->sensors =
+        node_sensors_create(&(struct node_sensors_settings){ .node = node->settings->node,
+                                                             .root = node->settings->sysroot,
+                                                             .kmsg = node->settings->kmsg,
+                                                             .put = node_on_finding,
+                                                             .user = node });
+}
+
+static void node_orders_begin(struct node *node)
+{
+    struct err err = { "" };
+
+    if (node->facts &&
+        node_orders_open(&(struct node_orders_settings){ .loop = node->loop,
+                                                         .client = node->client,
+                                                         .facts = node->facts,
+                                                         .state = node->settings->state,
+                                                         .node = node->settings->node,
+                                                         .kmsg = node->settings->kmsg,
+                                                         .sense = node->settings->sense },
+                         &node->orders, &err) < 0)
+        log_error("orders for this node are not taken: %s", err.text);
+}
+
 static int node_open(struct node *node, struct err *err)
 {
     static const int wanted[] = { SIGTERM, SIGINT, SIGCHLD };
@@ -330,17 +403,23 @@ static int node_open(struct node *node, struct err *err)
     int result = store_open(&node->store, settings->state, err);
 
     signal(SIGPIPE, SIG_IGN);
-    node->timer = (struct loop_timer){ .fn = on_turn, .arg = node };
+    node->timer = (struct loop_timer){ .fn = node_on_turn, .arg = node };
     if (result == 0)
         result = scan_create(settings->root ? settings->root : "/dev/shm", &node->scan, err);
     if (result == 0)
         result = loop_create(&node->loop, err);
     if (result == 0)
-        result = loop_signals(node->loop, wanted, COUNT(wanted), on_signal, node, err);
+        result = loop_signals(node->loop, wanted, COUNT(wanted), node_on_signal, node, err);
     if (result == 0)
         result = client_open(node->loop, &settings->control, &node->client, err);
     if (result == 0)
         store_list(&node->store, node_on_left_run, node);
+    if (result == 0)
+        node_node_facts_open(node);
+    if (result == 0)
+        node_sensors_open(node);
+    if (result == 0)
+        node_orders_begin(node);
     return result;
 }
 
@@ -350,6 +429,10 @@ static void node_close(struct node **at)
 
     if (!node)
         return;
+    node_orders_close(node->orders);
+    node_sensors_destroy(node->sensors);
+    owners_destroy(node->owners);
+    node_facts_close(node->facts);
     client_close(node->client);
     loop_destroy(node->loop);
     node_table_fini(node);

@@ -14,9 +14,10 @@
 #ifndef LOCKSTEP_AGENT_NODE_NODE_H
 #define LOCKSTEP_AGENT_NODE_NODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/client.h"
+#include "base/net/client.h"
 #include "core/err.h"
 
 struct node_settings {
@@ -29,6 +30,9 @@ struct node_settings {
     int64_t idle_ns;        /* an agent ends when no ring had a process for so long */
     uint32_t runs_per_user; /* processes for one user */
     uint32_t runs_max;      /* for all of them */
+    bool sense;             /* run the sensors of the node */
+    const char *kmsg;       /* kernel records; NULL: /dev/kmsg */
+    const char *sysroot;    /* stands before /proc, /sys and /dev for sensors; NULL: here */
 };
 
 /* Until SIGTERM or SIGINT. */

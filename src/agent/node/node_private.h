@@ -13,12 +13,15 @@
 
 #include "agent/node/child.h"
 #include "agent/node/node.h"
+#include "agent/node/node_facts.h"
+#include "agent/node/node_orders.h"
+#include "agent/node/owners.h"
 #include "agent/node/scan.h"
 #include "agent/node/store.h"
-#include "base/client.h"
 #include "base/loop.h"
+#include "base/net/client.h"
+#include "base/net/token.h"
 #include "base/notify.h"
-#include "base/token.h"
 
 struct node_run {
     struct node *node;
@@ -76,6 +79,10 @@ struct node {
     int64_t stop_ns; /* when that began */
 
     struct client *client;
+    struct node_facts *facts;     /* of the node itself; NULL: they cannot be kept */
+    struct node_sensors *sensors; /* NULL: none */
+    struct owners *owners;        /* NULL: they are not reported */
+    struct node_orders *orders;   /* of the node; NULL: none are taken */
     unsigned calls;
     struct err trouble; /* of the last registration that failed */
 };

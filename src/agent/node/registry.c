@@ -32,7 +32,7 @@ void registry_forget(struct node_run *run)
     explicit_bzero(&run->token, sizeof(run->token));
 }
 
-static void call_failed(struct node_run *run, const struct err *err)
+static void registry_call_failed(struct node_run *run, const struct err *err)
 {
     struct node *node = run->node;
 
@@ -43,7 +43,7 @@ static void call_failed(struct node_run *run, const struct err *err)
     run->call_at_ns = time_mono_ns() + run->call_pause_ns;
 }
 
-static void on_answer(void *arg, const struct client_answer *answer)
+static void registry_on_answer(void *arg, const struct client_answer *answer)
 {
     struct node_run *run = arg;
     struct node *node = run->node;
@@ -53,7 +53,7 @@ static void on_answer(void *arg, const struct client_answer *answer)
     node->calls--;
     loop_timer_set(node->loop, &node->timer, 0); /* others wait for their turn */
     if (enlist_token(answer, run->id, &run->token, &err) < 0) {
-        call_failed(run, &err);
+        registry_call_failed(run, &err);
         return;
     }
     node->trouble.text[0] = '\0';
@@ -66,15 +66,16 @@ static void registry_call(struct node_run *run)
     struct node *node = run->node;
     struct err err = { "" };
 
-    if (enlist_call(node->client, node->settings->launch_file, run->id, on_answer, run, &err) < 0) {
-        call_failed(run, &err);
+    if (enlist_call(node->client, node->settings->launch_file, run->id, registry_on_answer, run,
+                    &err) < 0) {
+        registry_call_failed(run, &err);
         return;
     }
     run->calling = true;
     node->calls++;
 }
 
-static bool needs_call(const struct node_run *run, int64_t now_ns)
+static bool registry_needs_call(const struct node_run *run, int64_t now_ns)
 {
     return run->begun && !run->over && !run->token.text[0] && !run->calling &&
            (!run->asleep || !run->there) && now_ns >= run->call_at_ns;
@@ -89,7 +90,7 @@ void registry_turn(struct node *node, int64_t now_ns)
         for (size_t i = 0; i < node->runs; i++) {
             struct node_user *user;
 
-            if (!needs_call(node->run[i], now_ns))
+            if (!registry_needs_call(node->run[i], now_ns))
                 continue;
             user = node_user(node, node->run[i]->uid);
             if (first && user->called >= first->called)

@@ -82,7 +82,7 @@ bool scan_is_locked(int run_fd)
     return fstat(run_fd, &st) < 0 || !(st.st_mode & (S_IRGRP | S_IROTH));
 }
 
-static bool is_ring(int run_fd, const char *name, uid_t uid)
+static bool scan_is_ring(int run_fd, const char *name, uid_t uid)
 {
     CLEAN(fd_clean) int fd = -1;
     uint32_t rank, number;
@@ -104,13 +104,13 @@ static DIR *scan_dir_open(int parent_fd, const char *name)
     return dir;
 }
 
-static bool has_ring(int run_fd, uid_t uid)
+static bool scan_has_ring(int run_fd, uid_t uid)
 {
     CLEAN(dir_clean) DIR *dir = scan_dir_open(run_fd, ".");
     const struct dirent *entry;
 
     for (int i = 0; dir && i < RING_NAMES && (entry = readdir(dir)); i++) {
-        if (is_ring(run_fd, entry->d_name, uid))
+        if (scan_is_ring(run_fd, entry->d_name, uid))
             return true;
     }
     return false;
@@ -161,7 +161,11 @@ static void user_entry(const struct scan_user *user, const char *name, const str
     int fd = untrusted_open_dir(dirfd(user->cursor), name, user->uid, NULL);
     struct stat st;
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && has_ring(fd, user->uid) && !scan_is_locked(fd))
+    if (fd < 0 || fstat(fd, &st) < 0 || !scan_has_ring(fd, user->uid))
+        return;
+    if (sink->seen)
+        sink->seen(sink->arg, user->uid, name);
+    if (!scan_is_locked(fd))
         sink->found(sink->arg, user->uid, st.st_gid, name);
 }
 
@@ -201,7 +205,7 @@ static bool user_turn(const struct scan *scan, struct scan_user *user, unsigned 
 
 /* ---- ROOT ---- */
 
-static void root_entry(struct scan *scan, const char *name)
+static void scan_root_entry(struct scan *scan, const char *name)
 {
     const char *digits = name + strlen(PREFIX);
     unsigned long uid;
@@ -214,7 +218,7 @@ static void root_entry(struct scan *scan, const char *name)
         user_add(scan, (uid_t)uid);
 }
 
-static void root_turn(struct scan *scan)
+static void scan_root_turn(struct scan *scan)
 {
     const struct dirent *entry = NULL;
 
@@ -223,7 +227,7 @@ static void root_turn(struct scan *scan)
     if (scan->root_fd >= 0 && !scan->cursor)
         scan->cursor = scan_dir_open(scan->root_fd, ".");
     for (int i = 0; i < ROOT_NAMES && scan->cursor && (entry = readdir(scan->cursor)); i++)
-        root_entry(scan, entry->d_name);
+        scan_root_entry(scan, entry->d_name);
     if (!entry && scan->cursor) {
         closedir(scan->cursor);
         scan->cursor = NULL;
@@ -234,7 +238,7 @@ void scan_turn(struct scan *scan, const struct scan_sink *sink)
 {
     unsigned budget = TURN_DIRS;
 
-    root_turn(scan);
+    scan_root_turn(scan);
     for (size_t left = scan->users; left > 0 && budget; left--) {
         size_t at = scan->next % scan->users;
 

@@ -19,6 +19,8 @@ struct scan;
 struct scan_sink {
     /* Whether that directory need not be looked at. */
     bool (*is_known)(void *arg, uid_t uid, const char *name);
+    /* A directory with a ring of its owner, each time it is looked at; NULL: not needed. */
+    void (*seen)(void *arg, uid_t uid, const char *name);
     /* A directory with a ring of its owner that no process has locked; `gid` is the directory's. */
     void (*found)(void *arg, uid_t uid, gid_t gid, const char *name);
     void *arg;

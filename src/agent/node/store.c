@@ -18,7 +18,7 @@
 #include "core/untrusted.h"
 
 /* Ours, and from now on nobody else's to look into. */
-static int dir_check(int fd, const char *name, struct err *err)
+static int store_dir_check(int fd, const char *name, struct err *err)
 {
     struct stat st;
 
@@ -31,7 +31,7 @@ static int dir_check(int fd, const char *name, struct err *err)
     return 0;
 }
 
-static int dir_make(int parent, const char *name, struct err *err)
+static int store_dir_make(int parent, const char *name, struct err *err)
 {
     CLEAN(fd_clean) int fd = -1;
     int result;
@@ -41,7 +41,7 @@ static int dir_make(int parent, const char *name, struct err *err)
     fd = untrusted_open_any_dir(parent, name, err);
     if (fd < 0)
         return TAKE_FD(fd);
-    result = dir_check(fd, name, err);
+    result = store_dir_check(fd, name, err);
     return result < 0 ? result : TAKE_FD(fd);
 }
 
@@ -56,10 +56,10 @@ int store_open(struct store *store, const char *state, struct err *err)
     fd = open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", state);
-    result = dir_check(fd, state, err);
+    result = store_dir_check(fd, state, err);
     if (result < 0)
         return result;
-    runs = dir_make(fd, "runs", err);
+    runs = store_dir_make(fd, "runs", err);
     if (runs < 0)
         return err_wrap(err, TAKE_FD(runs), "%s", state);
     if (flock(runs, LOCK_EX | LOCK_NB) < 0)
@@ -75,7 +75,7 @@ void store_close(struct store *store)
 }
 
 /* Made as ours, then given away while nobody else can reach it. */
-static int spool_make(int run, uid_t uid, gid_t gid, struct err *err)
+static int store_spool_make(int run, uid_t uid, gid_t gid, struct err *err)
 {
     CLEAN(fd_clean) int fd = -1;
     struct stat st;
@@ -97,12 +97,12 @@ static int spool_make(int run, uid_t uid, gid_t gid, struct err *err)
 int store_open_spool(const struct store *store, const char *id, uid_t uid, gid_t gid,
                      struct err *err)
 {
-    CLEAN(fd_clean) int run = dir_make(store->fd, id, err);
+    CLEAN(fd_clean) int run = store_dir_make(store->fd, id, err);
     int fd;
 
     if (run < 0)
         return TAKE_FD(run);
-    fd = spool_make(run, uid, gid, err);
+    fd = store_spool_make(run, uid, gid, err);
     return fd < 0 ? err_wrap(err, fd, "%s", id) : fd;
 }
 
@@ -117,7 +117,7 @@ int store_remove(const struct store *store, const char *id)
     return unlinkat(store->fd, id, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
-static void list_entry(const struct store *store, const char *id, store_fn *fn, void *arg)
+static void store_list_entry(const struct store *store, const char *id, store_fn *fn, void *arg)
 {
     CLEAN(fd_clean) int run = untrusted_open_any_dir(store->fd, id, NULL);
     struct stat st;
@@ -141,6 +141,6 @@ void store_list(const struct store *store, store_fn *fn, void *arg)
     }
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
         if (entry->d_name[0] != '.')
-            list_entry(store, entry->d_name, fn, arg);
+            store_list_entry(store, entry->d_name, fn, arg);
     }
 }

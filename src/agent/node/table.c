@@ -38,7 +38,7 @@ struct node_run *node_find(struct node *node, uid_t uid, const char *name)
     return NULL;
 }
 
-static struct node_user *user_get(struct node *node, uid_t uid)
+static struct node_user *table_user_get(struct node *node, uid_t uid)
 {
     struct node_user *user = node_user(node, uid);
 
@@ -65,7 +65,7 @@ static bool table_has_room(struct node *node, struct node_user *user)
     return false;
 }
 
-static struct node_run *run_create(struct node *node, uid_t uid, gid_t gid, const char *name)
+static struct node_run *table_run_create(struct node *node, uid_t uid, gid_t gid, const char *name)
 {
     struct node_run *run;
 
@@ -93,16 +93,16 @@ struct node_run *node_add(struct node *node, uid_t uid, gid_t gid, const char *n
     if (snprintf(id, sizeof(id), "%s.u%u", name, uid) >= (int)sizeof(id) ||
         paths_check_run(name, NULL) < 0 || paths_check_run(id, NULL) < 0)
         return NULL;
-    user = user_get(node, uid);
+    user = table_user_get(node, uid);
     if (!user || !table_has_room(node, user))
         return NULL;
-    run = run_create(node, uid, gid, name);
+    run = table_run_create(node, uid, gid, name);
     if (run)
         user->runs++;
     return run;
 }
 
-static void run_destroy(struct node *node, struct node_run *run)
+static void table_run_destroy(struct node *node, struct node_run *run)
 {
     struct node_user *user = node_user(node, run->uid);
 
@@ -121,7 +121,7 @@ void node_drop_over(struct node *node)
         struct node_run *run = node->run[i];
 
         if (run->over && !run->pid && !run->calling)
-            run_destroy(node, run);
+            table_run_destroy(node, run);
         else
             node->run[kept++] = run;
     }
@@ -137,7 +137,7 @@ void node_drop_over(struct node *node)
 void node_table_fini(struct node *node)
 {
     while (node->runs)
-        run_destroy(node, node->run[--node->runs]);
+        table_run_destroy(node, node->run[--node->runs]);
     free(node->run);
     free(node->user);
 }

@@ -41,7 +41,7 @@ void cgroup_close(struct cgroup *cgroup)
     free(cgroup);
 }
 
-static int level_open(const char *mount, const char *path)
+static int cgroup_level_open(const char *mount, const char *path)
 {
     char file[1024];
 
@@ -53,7 +53,7 @@ static int level_open(const char *mount, const char *path)
 /* From the process's group up.  A path that is not there (another cgroup namespace) is left for
  * its parents, at last for the mount itself, which is then the group we and it are in.
  */
-static void levels_open(struct cgroup *cgroup, const char *mount)
+static void cgroup_levels_open(struct cgroup *cgroup, const char *mount)
 {
     char path[sizeof(cgroup->where.path)];
     char *slash;
@@ -65,7 +65,7 @@ static void levels_open(struct cgroup *cgroup, const char *mount)
 
         while (size > 0 && path[size - 1] == '/')
             path[--size] = '\0';
-        fd = cgroup->levels < LEVELS && !strstr(path, "/..") ? level_open(mount, path) : -1;
+        fd = cgroup->levels < LEVELS && !strstr(path, "/..") ? cgroup_level_open(mount, path) : -1;
         if (fd >= 0)
             cgroup->fd[cgroup->levels++] = fd;
         slash = strrchr(path, '/');
@@ -75,22 +75,22 @@ static void levels_open(struct cgroup *cgroup, const char *mount)
     }
 }
 
-static void mounts_open(struct cgroup *cgroup)
+static void cgroup_mounts_open(struct cgroup *cgroup)
 {
     char mount[128];
 
     if (cgroup->where.v2) {
         for (size_t i = 0; i < COUNT(v2_mounts) && cgroup->levels == 0; i++)
-            levels_open(cgroup, v2_mounts[i]);
+            cgroup_levels_open(cgroup, v2_mounts[i]);
         return;
     }
     snprintf(mount, sizeof(mount), "/sys/fs/cgroup/%s", cgroup->where.controllers);
-    levels_open(cgroup, mount);
+    cgroup_levels_open(cgroup, mount);
     for (size_t i = 1; i < COUNT(v1_mounts) && cgroup->levels == 0; i++)
-        levels_open(cgroup, v1_mounts[i]);
+        cgroup_levels_open(cgroup, v1_mounts[i]);
 }
 
-static int where_read(int proc_fd, struct proc_cgroup *ret)
+static int cgroup_where_read(int proc_fd, struct proc_cgroup *ret)
 {
     CLEAN(fd_clean) int fd = openat(proc_fd, "cgroup", O_RDONLY | O_CLOEXEC);
     char text[4096];
@@ -109,7 +109,7 @@ int cgroup_follow(int proc_fd, struct cgroup **keep)
 {
     struct proc_cgroup where;
     struct cgroup *cgroup;
-    int result = where_read(proc_fd, &where);
+    int result = cgroup_where_read(proc_fd, &where);
 
     if (result < 0)
         return result;
@@ -119,7 +119,7 @@ int cgroup_follow(int proc_fd, struct cgroup **keep)
     if (!cgroup)
         return -ENOMEM;
     cgroup->where = where;
-    mounts_open(cgroup);
+    cgroup_mounts_open(cgroup);
     cgroup_close(*keep);
     *keep = cgroup;
     return cgroup->levels ? 0 : -ENOENT;

@@ -70,14 +70,15 @@ static bool dw_load(struct dw *dw)
 
 /* Names come from the symbol tables of what is loaded: no search for debug files, least of all by network. */
 /* NOLINTNEXTLINE(readability-function-size): the signature is libdwfl's */
-static int no_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
-                        const char *file, const char *link, GElf_Word crc, char **ret)
+static int nativestack_no_debuginfo(Dwfl_Module *module, void **user, const char *name,
+                                    Dwarf_Addr base, const char *file, const char *link,
+                                    GElf_Word crc, char **ret)
 {
     (void)module, (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc, (void)ret;
     return -1;
 }
 
-static int on_frame(Dwfl_Frame *frame, void *arg)
+static int nativestack_on_frame(Dwfl_Frame *frame, void *arg)
 {
     struct stack_walk *walk = arg;
     const char *name = NULL;
@@ -102,7 +103,7 @@ static int on_frame(Dwfl_Frame *frame, void *arg)
 /* A seized thread runs on, and its pid is nobody else's any more: if the process is still the one that was asked for,
  * it is the one that we hold, and only then is it stopped.  Else it is let go when we end.
  */
-static int thread_hold(const struct proc_ref *proc, struct err *err)
+static int nativestack_thread_hold(const struct proc_ref *proc, struct err *err)
 {
     pid_t tid = proc->pid;
     int status, result = proc_ref_check(proc);
@@ -123,7 +124,8 @@ static int walk_thread(const struct dw *dw, const struct proc_ref *proc, char *r
                        struct err *err)
 {
     pid_t pid = proc->pid;
-    const Dwfl_Callbacks callbacks = { .find_elf = dw->find_elf, .find_debuginfo = no_debuginfo };
+    const Dwfl_Callbacks callbacks = { .find_elf = dw->find_elf,
+                                       .find_debuginfo = nativestack_no_debuginfo };
     struct stack_walk walk = { .dw = dw, .text = ret, .room = room };
     int result;
 
@@ -134,14 +136,14 @@ static int walk_thread(const struct dw *dw, const struct proc_ref *proc, char *r
         dw->end(walk.dwfl);
         return err_set(err, -ENOENT, "what it has loaded cannot be read");
     }
-    result = thread_hold(proc, err);
+    result = nativestack_thread_hold(proc, err);
     if (result == 0) {
         ret[0] = '\0';
         if (dw->attach(walk.dwfl, pid, true) == 0)
-            dw->frames(walk.dwfl, pid, on_frame, &walk);
+            dw->frames(walk.dwfl, pid, nativestack_on_frame, &walk);
         ptrace(PTRACE_DETACH, pid, NULL, NULL);
         if (!walk.used)
-            result = err_set(err, -EPROTO, "no frames could be told");
+            result = err_set(err, -EPROTO, "no frame could be identified");
     }
     dw->end(walk.dwfl);
     return result;

@@ -53,7 +53,7 @@ void oomkills_destroy(struct oomkills *kills)
     free(kills);
 }
 
-static bool count_read(int fd, uint64_t *ret)
+static bool oomkills_count_read(int fd, uint64_t *ret)
 {
     char text[1024];
     ssize_t size = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
@@ -64,7 +64,7 @@ static bool count_read(int fd, uint64_t *ret)
     return proc_parse_oom_kill(text, ret) == 0;
 }
 
-static int text_of(int proc_fd, char *text, size_t room)
+static int oomkills_text_of(int proc_fd, char *text, size_t room)
 {
     CLEAN(fd_clean) int fd = openat(proc_fd, "cgroup", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, text, room - 1);
@@ -74,7 +74,8 @@ static int text_of(int proc_fd, char *text, size_t room)
 }
 
 /* Opens the file of the group, or of the nearest one above it. */
-static int group_open(const struct oomkills *kills, const struct oom_file *place, const char *group)
+static int oomkills_group_open(const struct oomkills *kills, const struct oom_file *place,
+                               const char *group)
 {
     size_t size = strlen(group);
     char path[1400];
@@ -100,7 +101,7 @@ void oomkills_follow(struct oomkills *kills, int proc_fd)
     struct proc_cgroup where;
     char text[4096];
 
-    if (text_of(proc_fd, text, sizeof(text)) < 0 ||
+    if (oomkills_text_of(proc_fd, text, sizeof(text)) < 0 ||
         proc_parse_cgroup_of(text, "memory", &where) < 0 || strstr(where.path, "/.."))
         return;
     if (kills->fd >= 0 && strcmp(where.path, kills->path) == 0)
@@ -112,9 +113,9 @@ void oomkills_follow(struct oomkills *kills, int proc_fd)
     snprintf(kills->path, sizeof(kills->path), "%s", where.path);
     for (size_t i = 0; i < COUNT(places) && kills->fd < 0; i++) {
         if (places[i].v2 == where.v2)
-            kills->fd = group_open(kills, &places[i], where.path);
+            kills->fd = oomkills_group_open(kills, &places[i], where.path);
     }
-    if (count_read(kills->fd, &kills->base))
+    if (oomkills_count_read(kills->fd, &kills->base))
         kills->last = kills->base;
 }
 
@@ -122,7 +123,7 @@ uint32_t oomkills_count(struct oomkills *kills)
 {
     uint64_t now;
 
-    if (count_read(kills->fd, &now) && now >= kills->last)
+    if (oomkills_count_read(kills->fd, &now) && now >= kills->last)
         kills->last = now;
     return kills->before + (uint32_t)(kills->last - kills->base);
 }

@@ -1,4 +1,4 @@
-/* oomkills.h - how often the kernel ended somebody in a process's memory group.
+/* oomkills.h - how often the kernel killed a process in the memory cgroup of a rank.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -34,7 +34,7 @@ struct proc {
     bool foreign; /* it is another user's now: not looked at */
     struct thread *thread;
     size_t threads, room;
-    uint64_t threads_told; /* in stat, when they were listed last */
+    uint64_t threads_listed; /* in stat, when they were listed last */
     int64_t ended_cpu_ns, ended_delay_ns;
     struct cgroup *cgroup;
     int64_t cgroup_base_ns; /* so that a move to another group does not make the sum jump */
@@ -51,7 +51,7 @@ static ssize_t proc_text_read(int fd, char *text, size_t room)
     return size > 0 ? size : -ESRCH;
 }
 
-static int stat_read(int fd, struct proc_stat *ret)
+static int proc_stat_read(int fd, struct proc_stat *ret)
 {
     char text[1024];
     ssize_t size = proc_text_read(fd, text, sizeof(text));
@@ -66,7 +66,7 @@ static ssize_t proc_file_read(int dir_fd, const char *name, char *text, size_t r
     return fd < 0 ? -errno : proc_text_read(fd, text, room);
 }
 
-static uint64_t own_namespace(void)
+static uint64_t proc_own_namespace(void)
 {
     struct stat st;
 
@@ -103,7 +103,7 @@ static int proc_dir_open(pid_t pid)
 }
 
 /* -ESRCH: no such process, or a later one with that number; -EPERM: another user's. */
-static int bind_dir(struct proc *proc, pid_t pid, int *dir_fd, uint64_t start)
+static int proc_bind_dir(struct proc *proc, pid_t pid, int *dir_fd, uint64_t start)
 {
     CLEAN(fd_clean) int fd = openat(*dir_fd, "stat", O_RDONLY | O_CLOEXEC);
     struct proc_stat stat;
@@ -111,7 +111,7 @@ static int bind_dir(struct proc *proc, pid_t pid, int *dir_fd, uint64_t start)
 
     if (fd < 0)
         return errno == ENOENT || errno == ESRCH ? -ESRCH : -errno;
-    result = stat_read(fd, &stat);
+    result = proc_stat_read(fd, &stat);
     if (result < 0)
         return result;
     if (start && stat.start != start)
@@ -122,14 +122,14 @@ static int bind_dir(struct proc *proc, pid_t pid, int *dir_fd, uint64_t start)
     return proc_ref_check(&proc->ref);
 }
 
-static int bind_pid(struct proc *proc, pid_t pid, uint64_t start)
+static int proc_bind_pid(struct proc *proc, pid_t pid, uint64_t start)
 {
     CLEAN(fd_clean) int dir = proc_dir_open(pid);
 
-    return dir < 0 ? TAKE_FD(dir) : bind_dir(proc, pid, &dir, start);
+    return dir < 0 ? TAKE_FD(dir) : proc_bind_dir(proc, pid, &dir, start);
 }
 
-static bool nspid_is(int dir_fd, uint32_t inner)
+static bool proc_nspid_is(int dir_fd, uint32_t inner)
 {
     char text[4096];
     uint32_t got;
@@ -138,7 +138,7 @@ static bool nspid_is(int dir_fd, uint32_t inner)
            proc_parse_nspid(text, &got) == 0 && got == inner;
 }
 
-static bool namespace_is(int dir_fd, uint64_t inode)
+static bool proc_namespace_is(int dir_fd, uint64_t inode)
 {
     struct stat st;
 
@@ -158,11 +158,11 @@ static void proc_unbind(struct proc *proc)
 #define INIT_NAMESPACE UINT64_C(0xeffffffc) /* PROC_PID_INIT_INO: from there all are seen */
 
 /* In another pid namespace: the process whose innermost pid, namespace, start time and user fit. */
-static int bind_foreign(struct proc *proc, uint32_t inner, uint64_t inode, uint64_t start)
+static int proc_bind_foreign(struct proc *proc, uint32_t inner, uint64_t inode, uint64_t start)
 {
     CLEAN(dir_clean) DIR *dir = opendir("/proc");
     struct dirent *entry;
-    int result = own_namespace() == INIT_NAMESPACE && geteuid() == 0 ? -ESRCH : -ENOENT;
+    int result = proc_own_namespace() == INIT_NAMESPACE && geteuid() == 0 ? -ESRCH : -ENOENT;
 
     if (!dir)
         return -errno;
@@ -174,9 +174,9 @@ static int bind_foreign(struct proc *proc, uint32_t inner, uint64_t inode, uint6
         if (pid <= 0 || *end != '\0')
             continue;
         fd = proc_dir_open((pid_t)pid);
-        if (fd < 0 || !nspid_is(fd, inner) || !namespace_is(fd, inode))
+        if (fd < 0 || !proc_nspid_is(fd, inner) || !proc_namespace_is(fd, inode))
             continue;
-        if (bind_dir(proc, (pid_t)pid, &fd, start) == 0)
+        if (proc_bind_dir(proc, (pid_t)pid, &fd, start) == 0)
             return 0;
         proc_unbind(proc);
     }
@@ -192,10 +192,10 @@ int proc_open(uint32_t pid, uint64_t ns_inode, uint64_t start, uid_t owner, stru
         return -ENOMEM;
     proc->stat_fd = proc->ref.dir_fd = -1;
     proc->ref.owner = owner;
-    if (ns_inode == 0 || ns_inode == own_namespace())
-        result = bind_pid(proc, (pid_t)pid, start);
+    if (ns_inode == 0 || ns_inode == proc_own_namespace())
+        result = proc_bind_pid(proc, (pid_t)pid, start);
     else
-        result = bind_foreign(proc, pid, ns_inode, start);
+        result = proc_bind_foreign(proc, pid, ns_inode, start);
     if (result < 0) {
         proc_close(proc);
         return result;
@@ -335,15 +335,15 @@ char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample)
 {
     struct proc_stat stat;
     bool any = false;
-    int result = stat_read(proc->stat_fd, &stat);
+    int result = proc_stat_read(proc->stat_fd, &stat);
 
     if (result < 0)
         return result == -ESRCH ? 'X' : '?';
     if (proc->foreign)
         return '?';
-    if (stat.threads != proc->threads_told) {
+    if (stat.threads != proc->threads_listed) {
         threads_list(proc);
-        proc->threads_told = stat.threads;
+        proc->threads_listed = stat.threads;
     }
     *sample = (struct sample){ .time_ns = now_ns,
                                .cpu_ns = proc->ended_cpu_ns,

@@ -4,7 +4,7 @@
  * never taken for it.  A ring only claims a pid, and anybody can write one: the process is looked at only while its
  * user is the ring's owner.
  * A sample is cheap: the files of known threads stay open and are read again; the list of threads is
- * read anew when their number changes, and once a second.  CPU time and run delay of threads that have ended
+ * read again when their number changes, and once a second.  CPU time and run delay of threads that have ended
  * stay in the sums.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -28,7 +28,7 @@ static bool proc_parse_number_get(const char **at, uint64_t *ret)
     return true;
 }
 
-static bool word_skip(const char **at)
+static bool proc_word_skip(const char **at)
 {
     const char *from = *at + strspn(*at, " \t");
     size_t size = strcspn(from, " \t\n");
@@ -56,7 +56,7 @@ int proc_parse_stat(const char *text, struct proc_stat *ret)
 
         if (!proc_parse_number_get(&at, &field[i])) {
             at = number;
-            if (!word_skip(&at))
+            if (!proc_word_skip(&at))
                 return -EPROTO;
         }
     }

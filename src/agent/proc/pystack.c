@@ -73,7 +73,8 @@ struct python {
 
 /* ---- its memory ---- */
 
-static int memory_read(const struct python *python, uint64_t address, void *ret, size_t size)
+static int pystack_memory_read(const struct python *python, uint64_t address, void *ret,
+                               size_t size)
 {
     struct iovec here = { ret, size };
     struct iovec there = { (void *)(uintptr_t)address, size };
@@ -84,16 +85,17 @@ static int memory_read(const struct python *python, uint64_t address, void *ret,
     return (size_t)got == size ? 0 : -EFAULT;
 }
 
-static int pointer_read(const struct python *python, uint64_t address, int offset, uint64_t *ret)
+static int pystack_pointer_read(const struct python *python, uint64_t address, int offset,
+                                uint64_t *ret)
 {
-    return memory_read(python, address + (uint64_t)offset, ret, sizeof(*ret));
+    return pystack_memory_read(python, address + (uint64_t)offset, ret, sizeof(*ret));
 }
 
-static int number_read(const struct python *python, uint64_t address, int offset)
+static int pystack_number_read(const struct python *python, uint64_t address, int offset)
 {
     int32_t value = 0;
 
-    memory_read(python, address + (uint64_t)offset, &value, sizeof(value));
+    pystack_memory_read(python, address + (uint64_t)offset, &value, sizeof(value));
     return value;
 }
 
@@ -105,11 +107,12 @@ static void python_text_read(const struct python *python, uint64_t address,
     size_t size;
 
     snprintf(ret, TEXT_MAX, "?");
-    if (pointer_read(python, address, 16, &length) < 0 || length == 0 || length > PATH_MAX)
+    if (pystack_pointer_read(python, address, 16, &length) < 0 || length == 0 || length > PATH_MAX)
         return;
     size = MIN(length, TEXT_MAX - 1);
     skip = length - size;
-    if (memory_read(python, address + (uint64_t)python->at.text_bytes + skip, ret, size) < 0)
+    if (pystack_memory_read(python, address + (uint64_t)python->at.text_bytes + skip, ret, size) <
+        0)
         size = 0;
     for (size_t i = 0; i < size; i++) {
         if (ret[i] < ' ' || ret[i] > '~')
@@ -123,7 +126,7 @@ static void python_text_read(const struct python *python, uint64_t address,
 
 /* ---- finding Python ---- */
 
-static bool symbol_in_file(int root_fd, const char *path, uint64_t *value, uint64_t *base)
+static bool pystack_symbol_in_file(int root_fd, const char *path, uint64_t *value, uint64_t *base)
 {
     CLEAN(fd_clean) int fd = untrusted_open_inside(root_fd, path, NULL);
     struct stat st;
@@ -177,7 +180,7 @@ static int python_find(struct python *python, int proc_fd, unsigned *ret_minor, 
         unsigned minor;
 
         if (!line_is_python(line, &begin, path, &minor) ||
-            !symbol_in_file(root, path, &value, &base))
+            !pystack_symbol_in_file(root, path, &value, &base))
             continue;
         python->runtime = begin + value - base;
         *ret_minor = minor;
@@ -211,7 +214,7 @@ enum debug_word {
 static int layout_carried(struct python *python, unsigned minor)
 {
     uint64_t word[DEBUG_WORDS];
-    int result = memory_read(python, python->runtime, word, sizeof(word));
+    int result = pystack_memory_read(python, python->runtime, word, sizeof(word));
 
     if (result < 0)
         return result;
@@ -250,7 +253,7 @@ static int layout_carried(struct python *python, unsigned minor)
 static int python_layout(struct python *python, unsigned minor, struct err *err)
 {
     uint64_t probe;
-    int result = memory_read(python, python->runtime, &probe, sizeof(probe));
+    int result = pystack_memory_read(python, python->runtime, &probe, sizeof(probe));
 
     if (result < 0) {
         errno = -result;
@@ -270,23 +273,24 @@ static int python_layout(struct python *python, unsigned minor, struct err *err)
 /* ---- threads and frames ---- */
 
 /* The first thread: by its id where threads have one, else the oldest, which is the last of the list. */
-static int thread_first(const struct python *python, uint64_t *ret)
+static int pystack_thread_first(const struct python *python, uint64_t *ret)
 {
     uint64_t interpreter, thread, next;
-    int result = pointer_read(python, python->runtime, python->at.runtime_head, &interpreter);
+    int result =
+        pystack_pointer_read(python, python->runtime, python->at.runtime_head, &interpreter);
 
     if (result == 0)
-        result = pointer_read(python, interpreter, python->at.interp_threads, &thread);
+        result = pystack_pointer_read(python, interpreter, python->at.interp_threads, &thread);
     if (result < 0 || thread == 0)
         return result < 0 ? result : -ENOENT;
     for (int i = 0; i < THREADS_MAX; i++) {
         uint64_t native = 0;
 
         if (python->at.thread_native != NONE &&
-            pointer_read(python, thread, python->at.thread_native, &native) == 0 &&
+            pystack_pointer_read(python, thread, python->at.thread_native, &native) == 0 &&
             native == (uint64_t)python->pid)
             break;
-        if (pointer_read(python, thread, python->at.thread_next, &next) < 0 || next == 0)
+        if (pystack_pointer_read(python, thread, python->at.thread_next, &next) < 0 || next == 0)
             break;
         thread = next;
     }
@@ -295,88 +299,88 @@ static int thread_first(const struct python *python, uint64_t *ret)
 }
 
 /* 0: nobody, or it cannot be told. */
-static uint64_t gil_holder(const struct python *python)
+static uint64_t pystack_gil_holder(const struct python *python)
 {
     uint64_t lock, holder = 0;
 
     if (python->at.runtime_holder != NONE) {
-        pointer_read(python, python->runtime, python->at.runtime_holder, &holder);
+        pystack_pointer_read(python, python->runtime, python->at.runtime_holder, &holder);
         return holder;
     }
-    if (pointer_read(python, python->runtime, python->at.runtime_head, &lock) < 0 ||
+    if (pystack_pointer_read(python, python->runtime, python->at.runtime_head, &lock) < 0 ||
         (python->at.interp_gil != NONE &&
-         pointer_read(python, lock, python->at.interp_gil, &lock) < 0) ||
-        number_read(python, lock, python->at.gil_locked) != 1)
+         pystack_pointer_read(python, lock, python->at.interp_gil, &lock) < 0) ||
+        pystack_number_read(python, lock, python->at.gil_locked) != 1)
         return 0;
-    pointer_read(python, lock, python->at.gil_holder, &holder);
+    pystack_pointer_read(python, lock, python->at.gil_holder, &holder);
     return holder;
 }
 
-static bool thread_is_known(const struct python *python, uint64_t wanted)
+static bool pystack_thread_is_known(const struct python *python, uint64_t wanted)
 {
     uint64_t thread;
 
-    if (pointer_read(python, python->runtime, python->at.runtime_head, &thread) < 0 ||
-        pointer_read(python, thread, python->at.interp_threads, &thread) < 0)
+    if (pystack_pointer_read(python, python->runtime, python->at.runtime_head, &thread) < 0 ||
+        pystack_pointer_read(python, thread, python->at.interp_threads, &thread) < 0)
         return false;
     for (int i = 0; i < THREADS_MAX && thread != 0 && thread != wanted; i++) {
-        if (pointer_read(python, thread, python->at.thread_next, &thread) < 0)
+        if (pystack_pointer_read(python, thread, python->at.thread_next, &thread) < 0)
             return false;
     }
     return thread == wanted && thread != 0;
 }
 
-static int frame_line(const struct python *python, uint64_t frame, uint64_t code)
+static int pystack_frame_line(const struct python *python, uint64_t frame, uint64_t code)
 {
     unsigned char table[TABLE_MAX];
     uint64_t bytes = 0, size = 0, at = 0;
-    int first = number_read(python, code, python->at.code_first);
+    int first = pystack_number_read(python, code, python->at.code_first);
 
     if (python->at.code_bytes == NONE) {
-        at = (uint64_t)number_read(python, frame, python->at.frame_at);
+        at = (uint64_t)pystack_number_read(python, frame, python->at.frame_at);
         at *= python->at.minor == 10 ? 2 : 1; /* it counts instructions, not bytes */
-    } else if (pointer_read(python, frame, python->at.frame_at, &at) == 0) {
+    } else if (pystack_pointer_read(python, frame, python->at.frame_at, &at) == 0) {
         at -= code + (uint64_t)python->at.code_bytes;
     }
-    if (pointer_read(python, code, python->at.code_table, &bytes) < 0 ||
-        pointer_read(python, bytes, 16, &size) < 0 || size > sizeof(table) ||
-        memory_read(python, bytes + 32, table, size) < 0)
+    if (pystack_pointer_read(python, code, python->at.code_table, &bytes) < 0 ||
+        pystack_pointer_read(python, bytes, 16, &size) < 0 || size > sizeof(table) ||
+        pystack_memory_read(python, bytes + 32, table, size) < 0)
         return first;
     return python_line((unsigned)python->at.minor, table, size, first, at);
 }
 
-static bool frame_has_code(const struct python *python, uint64_t frame)
+static bool pystack_frame_has_code(const struct python *python, uint64_t frame)
 {
     uint8_t owner = 0;
 
     if (python->at.frame_owner == NONE || python->at.minor < 12)
         return true;
-    memory_read(python, frame + (uint64_t)python->at.frame_owner, &owner, sizeof(owner));
+    pystack_memory_read(python, frame + (uint64_t)python->at.frame_owner, &owner, sizeof(owner));
     return owner != OWNED_BY_C;
 }
 
-static bool frame_text(const struct python *python, uint64_t frame, char *ret, size_t room)
+static bool pystack_frame_text(const struct python *python, uint64_t frame, char *ret, size_t room)
 {
     char name[TEXT_MAX], file[TEXT_MAX];
     uint64_t code, text;
 
-    if (pointer_read(python, frame, python->at.frame_code, &code) < 0 || code == 0 ||
-        pointer_read(python, code, python->at.code_name, &text) < 0)
+    if (pystack_pointer_read(python, frame, python->at.frame_code, &code) < 0 || code == 0 ||
+        pystack_pointer_read(python, code, python->at.code_name, &text) < 0)
         return false;
     python_text_read(python, text, name);
-    if (pointer_read(python, code, python->at.code_file, &text) < 0)
+    if (pystack_pointer_read(python, code, python->at.code_file, &text) < 0)
         return false;
     python_text_read(python, text, file);
-    snprintf(ret, room, "%s (%s:%d)", name, file, frame_line(python, frame, code));
+    snprintf(ret, room, "%s (%s:%d)", name, file, pystack_frame_line(python, frame, code));
     return true;
 }
 
-static int thread_frame(const struct python *python, uint64_t thread, uint64_t *ret)
+static int pystack_thread_frame(const struct python *python, uint64_t thread, uint64_t *ret)
 {
-    int result = pointer_read(python, thread, python->at.thread_frame, ret);
+    int result = pystack_pointer_read(python, thread, python->at.thread_frame, ret);
 
     if (result == 0 && python->at.cframe_frame != NONE)
-        result = pointer_read(python, *ret, python->at.cframe_frame, ret);
+        result = pystack_pointer_read(python, *ret, python->at.cframe_frame, ret);
     return result;
 }
 
@@ -386,20 +390,20 @@ struct moment { /* where the holder of the GIL is */
 
 static struct moment gil_moment(const struct python *python)
 {
-    struct moment now = { .thread = gil_holder(python) };
+    struct moment now = { .thread = pystack_gil_holder(python) };
 
-    if (now.thread && thread_frame(python, now.thread, &now.frame) == 0)
-        pointer_read(python, now.frame, python->at.frame_at, &now.at);
+    if (now.thread && pystack_thread_frame(python, now.thread, &now.frame) == 0)
+        pystack_pointer_read(python, now.frame, python->at.frame_at, &now.at);
     return now;
 }
 
 /* The thread other than the first that holds the GIL all the time, at one place; 0: none. */
-static uint64_t gil_keeper(const struct python *python, uint64_t first)
+static uint64_t pystack_gil_keeper(const struct python *python, uint64_t first)
 {
     struct moment then = gil_moment(python);
 
     if (!then.thread || !then.frame || then.thread == first ||
-        !thread_is_known(python, then.thread))
+        !pystack_thread_is_known(python, then.thread))
         return 0;
     for (int i = 1; i < GIL_LOOKS; i++) {
         const struct timespec between = { .tv_nsec = GIL_BETWEEN_NS };
@@ -413,7 +417,8 @@ static uint64_t gil_keeper(const struct python *python, uint64_t first)
     return then.thread;
 }
 
-static void frames_write(const struct python *python, uint64_t frame, char *ret, size_t room)
+static void pystack_frames_write(const struct python *python, uint64_t frame, char *ret,
+                                 size_t room)
 {
     size_t used = 0;
 
@@ -421,27 +426,28 @@ static void frames_write(const struct python *python, uint64_t frame, char *ret,
     for (int i = 0; i < FRAMES_MAX && frame; i++) {
         char text[2 * TEXT_MAX + 16];
 
-        if (frame_has_code(python, frame)) {
-            if (!frame_text(python, frame, text, sizeof(text)) || used + strlen(text) + 2 > room)
+        if (pystack_frame_has_code(python, frame)) {
+            if (!pystack_frame_text(python, frame, text, sizeof(text)) ||
+                used + strlen(text) + 2 > room)
                 return;
             used += (size_t)snprintf(ret + used, room - used, "%s%s", used ? "\n" : "", text);
         }
-        if (pointer_read(python, frame, python->at.frame_back, &frame) < 0)
+        if (pystack_pointer_read(python, frame, python->at.frame_back, &frame) < 0)
             return;
     }
 }
 
 /* Its innermost frame says what it does; then the first thread, as far as there is room. */
-static void keeper_write(const struct python *python, uint64_t keeper, uint64_t first, char *ret,
-                         size_t room)
+static void pystack_keeper_write(const struct python *python, uint64_t keeper, uint64_t first,
+                                 char *ret, size_t room)
 {
     char own[FACT_STACK / 2], others[FACT_STACK / 2];
     uint64_t frame = 0;
     size_t line;
 
-    thread_frame(python, keeper, &frame);
-    frames_write(python, frame, own, sizeof(own));
-    frames_write(python, first, others, sizeof(others));
+    pystack_thread_frame(python, keeper, &frame);
+    pystack_frames_write(python, frame, own, sizeof(own));
+    pystack_frames_write(python, first, others, sizeof(others));
     line = strcspn(own, "\n");
     snprintf(ret, room, "%.*s, which holds the GIL%s\nfirst thread: %s", (int)line, own, own + line,
              others);
@@ -458,15 +464,15 @@ int pystack_read(const struct proc_ref *proc, char *ret, size_t room, struct err
         result = python_layout(&python, minor, err);
     if (result < 0)
         return result;
-    result = thread_first(&python, &thread);
+    result = pystack_thread_first(&python, &thread);
     if (result == 0)
-        result = thread_frame(&python, thread, &frame);
+        result = pystack_thread_frame(&python, thread, &frame);
     if (result < 0)
         return err_set(err, result, "Python is there, but has no thread yet or any more");
-    keeper = gil_keeper(&python, thread);
+    keeper = pystack_gil_keeper(&python, thread);
     if (keeper)
-        keeper_write(&python, keeper, frame, ret, room);
+        pystack_keeper_write(&python, keeper, frame, ret, room);
     else
-        frames_write(&python, frame, ret, room);
+        pystack_frames_write(&python, frame, ret, room);
     return 0;
 }

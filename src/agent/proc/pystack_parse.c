@@ -38,8 +38,8 @@ static bool elf_name_is(const struct elf *elf, const Elf64_Shdr *strings, uint32
            memcmp(elf->data + strings->sh_offset + at, name, size) == 0;
 }
 
-static bool table_find(const struct elf *elf, const Elf64_Shdr *table, const Elf64_Shdr *strings,
-                       const char *name, uint64_t *ret)
+static bool pystack_table_find(const struct elf *elf, const Elf64_Shdr *table,
+                               const Elf64_Shdr *strings, const char *name, uint64_t *ret)
 {
     uint64_t count = MIN(table->sh_size, (uint64_t)elf->size) / sizeof(Elf64_Sym);
 
@@ -93,7 +93,7 @@ int elf_symbol(const unsigned char *data, size_t size, const char *name, uint64_
             !elf_get(&elf, head.e_shoff + (uint64_t)table.sh_link * sizeof(strings), &strings,
                      sizeof(strings)))
             continue;
-        if (table_find(&elf, &table, &strings, name, ret_value))
+        if (pystack_table_find(&elf, &table, &strings, name, ret_value))
             return 0;
     }
     return -ENOENT;
@@ -101,7 +101,7 @@ int elf_symbol(const unsigned char *data, size_t size, const char *name, uint64_
 
 /* ---- lines ---- */
 
-static int line_39(const unsigned char *table, size_t size, int first, uint64_t offset)
+static int pystack_line_39(const unsigned char *table, size_t size, int first, uint64_t offset)
 {
     uint64_t at = 0;
     int line = first;
@@ -115,7 +115,7 @@ static int line_39(const unsigned char *table, size_t size, int first, uint64_t 
     return line;
 }
 
-static int line_310(const unsigned char *table, size_t size, int first, uint64_t offset)
+static int pystack_line_310(const unsigned char *table, size_t size, int first, uint64_t offset)
 {
     uint64_t end = 0;
     int line = first, best = first;
@@ -135,7 +135,7 @@ static int line_310(const unsigned char *table, size_t size, int first, uint64_t
 }
 
 /* Six bits a byte, low ones first; 0x40 says that more follow. */
-static uint32_t linetable_varint(const unsigned char *table, size_t size, size_t *at)
+static uint32_t pystack_linetable_varint(const unsigned char *table, size_t size, size_t *at)
 {
     uint32_t value = 0;
     unsigned shift = 0;
@@ -149,15 +149,15 @@ static uint32_t linetable_varint(const unsigned char *table, size_t size, size_t
     return value;
 }
 
-static int32_t linetable_svarint(const unsigned char *table, size_t size, size_t *at)
+static int32_t pystack_linetable_svarint(const unsigned char *table, size_t size, size_t *at)
 {
-    uint32_t value = linetable_varint(table, size, at);
+    uint32_t value = pystack_linetable_varint(table, size, at);
 
     return value & 1 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
 }
 
 /* An entry: 0x80 | code << 3 | length - 1, in units of two bytes of code; then columns, which have no 0x80. */
-static int line_311(const unsigned char *table, size_t size, int first, uint64_t offset)
+static int pystack_line_311(const unsigned char *table, size_t size, int first, uint64_t offset)
 {
     uint64_t end = 0;
     int64_t line = first, best = first;
@@ -167,7 +167,7 @@ static int line_311(const unsigned char *table, size_t size, int first, uint64_t
         size_t inside = ++at;
 
         if (code == 13 || code == 14)
-            line += linetable_svarint(table, size, &inside);
+            line += pystack_linetable_svarint(table, size, &inside);
         else if (code >= 10 && code <= 12)
             line += code - 10;
         if (code != 15)
@@ -184,9 +184,9 @@ static int line_311(const unsigned char *table, size_t size, int first, uint64_t
 int python_line(unsigned minor, const unsigned char *table, size_t size, int first, uint64_t offset)
 {
     if (minor <= 9)
-        return line_39(table, size, first, offset);
-    return minor == 10 ? line_310(table, size, first, offset)
-                       : line_311(table, size, first, offset);
+        return pystack_line_39(table, size, first, offset);
+    return minor == 10 ? pystack_line_310(table, size, first, offset)
+                       : pystack_line_311(table, size, first, offset);
 }
 
 unsigned python_minor(const char *path)

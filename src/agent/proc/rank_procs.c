@@ -125,7 +125,7 @@ struct proc_names { /* what a process has in its environment */
     uid_t owner;
 };
 
-static bool name_is(const char *entry, const char *name, const char **ret_value)
+static bool procs_name_is(const char *entry, const char *name, const char **ret_value)
 {
     size_t size = strlen(name);
 
@@ -139,11 +139,11 @@ static void names_parse(const char *text, size_t size, const char *run, struct p
         const char *value;
         char *end;
 
-        if (name_is(at, "LOCKSTEP_RUN", &value)) {
+        if (procs_name_is(at, "LOCKSTEP_RUN", &value)) {
             ret->ours = strcmp(value, run) == 0;
-        } else if (name_is(at, "LOCKSTEP_RESTART", &value)) {
+        } else if (procs_name_is(at, "LOCKSTEP_RESTART", &value)) {
             ret->attempt = (uint32_t)strtoul(value, NULL, 10);
-        } else if (name_is(at, "RANK", &value)) {
+        } else if (procs_name_is(at, "RANK", &value)) {
             unsigned long rank = strtoul(value, &end, 10);
 
             ret->ranked = *value && !*end && rank < LAYOUT_RANKS_MAX;
@@ -176,7 +176,7 @@ static void names_read(pid_t pid, const char *run, char *buffer, struct proc_nam
 }
 
 /* Its children inherit its environment: the rank is the one whose parent is not that rank. */
-static bool is_topmost(const struct procs *all, const struct proc_names *names, size_t at)
+static bool procs_is_topmost(const struct procs *all, const struct proc_names *names, size_t at)
 {
     for (size_t i = 0; i < all->count; i++) {
         if (all->list[i].pid != all->list[at].parent)
@@ -187,8 +187,8 @@ static bool is_topmost(const struct procs *all, const struct proc_names *names, 
     return true;
 }
 
-static int environment_add(struct rank_procs *procs, const struct procs *all,
-                           const struct proc_names *names, bool ranked)
+static int procs_environment_add(struct rank_procs *procs, const struct procs *all,
+                                 const struct proc_names *names, bool ranked)
 {
     for (size_t i = 0; i < all->count; i++) {
         const struct rank_proc proc = { .rank = names[i].rank,
@@ -198,7 +198,7 @@ static int environment_add(struct rank_procs *procs, const struct procs *all,
                                         .owner = names[i].owner };
 
         if (!names[i].ours || names[i].ranked != ranked || rank_procs_find(procs, proc.rank) ||
-            !is_topmost(all, names, i))
+            !procs_is_topmost(all, names, i))
             continue;
         if (rank_procs_add(procs, &proc) < 0)
             return -ENOMEM;
@@ -221,9 +221,9 @@ int rank_procs_add_environment(struct rank_procs *procs, const char *run)
     for (size_t i = 0; i < all.count; i++)
         if (!all.list[i].kernel)
             names_read(all.list[i].pid, run, buffer, &names[i]);
-    result = environment_add(procs, &all, names, true);
+    result = procs_environment_add(procs, &all, names, true);
     if (result == 0 && procs->count == 0)
-        result = environment_add(procs, &all, names, false);
+        result = procs_environment_add(procs, &all, names, false);
     rank_procs_sort(procs);
     return result;
 }

@@ -1,4 +1,4 @@
-/* stack.c - the child that looks, and the pipe it answers through.
+/* stack.c - wait channel, kernel stack, Python and native stack of one process.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -6,31 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/proc/nativestack.h"
 #include "agent/proc/pystack.h"
 #include "core/clean.h"
 #include "core/time.h"
-
-#define LOOK_SECONDS 3 /* then the child ends itself, and the kernel lets go of what it holds */
-#define NICENESS 10 /* reading symbols takes a core for a moment: whoever trains there goes first */
-#define ANSWER_NS ((LOOK_SECONDS + 2) * NS_PER_S)
-#define ANSWER_BYTES 16384 /* fits a pipe: the child never waits for us */
-
-struct stack {
-    pid_t child;
-    int fd;
-    int64_t begun_ns;
-};
 
 static bool stack_file_read(int proc_fd, const char *name, char *ret, size_t room)
 {
@@ -75,7 +59,7 @@ __attribute__((format(printf, 2, 3))) static void why_not(struct fact_stack *fac
     va_end(args);
 }
 
-static void look_at(const struct stack_ask *ask, struct fact_stack *ret)
+static void stack_look_at(const struct stack_ask *ask, struct fact_stack *ret)
 {
     char text[8192];
     struct err err = { "" };
@@ -106,7 +90,7 @@ void stack_look(const struct stack_ask *ask, struct fact_stack *ret)
 
     *ret = nothing;
     if (result == 0)
-        look_at(ask, ret);
+        stack_look_at(ask, ret);
     if (result == 0)
         result = proc_ref_check(&ask->proc);
     if (result == 0)
@@ -116,84 +100,27 @@ void stack_look(const struct stack_ask *ask, struct fact_stack *ret)
             result == -EPERM ? "its process belongs to another user" : "its process is gone");
 }
 
-/* Nothing of the agent's stays open here: its locks must end with it. */
-static void stack_child_run(struct stack_ask *ask, int fd, pid_t parent)
+static void stack_run(const struct proc_ref *proc, const void *arg, struct buf *answer)
 {
-    struct buf payload = { 0 };
+    struct stack_ask ask = *(const struct stack_ask *)arg;
     struct fact_stack fact;
-    sigset_t none;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGALRM, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    alarm(LOOK_SECONDS);
-    setpriority(PRIO_PROCESS, 0, NICENESS);
-    fd = fcntl(fd, F_DUPFD, 3); /* above those that take their places */
-    if (fd < 0 || dup2(ask->proc.dir_fd, STDOUT_FILENO) < 0 || dup2(fd, STDIN_FILENO) < 0)
-        _exit(1); /* else the answer would go to whatever is there */
-    /* Neither is used for input or output. */
-    ask->proc.dir_fd = STDOUT_FILENO;
-    close_range(3, ~0u, 0);
-    if (getppid() != parent)
-        _exit(1);
-    stack_look(ask, &fact);
-    fact_stack_put(&payload, &fact);
-    _exit(payload.failed ||
-          write(STDIN_FILENO, payload.data, payload.size) != (ssize_t)payload.size);
+    ask.proc = *proc;
+    stack_look(&ask, &fact);
+    fact_stack_put(answer, &fact);
 }
 
-int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret)
+int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct proc_look **ret)
 {
-    CLEAN(free_clean) struct stack *stack = calloc(1, sizeof(*stack));
-    struct stack_ask inner = *ask;
-    pid_t parent = getpid();
-    int fd[2];
+    return proc_look_begin(&ask->proc, stack_run, ask, now_ns, ret);
+}
 
-    if (!stack)
-        return -ENOMEM;
-    if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
-        return -errno;
-    stack->child = fork();
-    if (stack->child == 0)
-        stack_child_run(&inner, fd[1], parent);
-    close(fd[1]);
-    stack->fd = fd[0];
-    stack->begun_ns = now_ns;
-    if (stack->child < 0) {
-        int result = -errno;
+int stack_poll(struct proc_look *look, int64_t now_ns, struct fact_stack *ret)
+{
+    struct reader in;
+    int result = proc_look_poll(look, now_ns, &in);
 
-        close(fd[0]);
+    if (result <= 0)
         return result;
-    }
-    *ret = TAKE(stack);
-    return 0;
-}
-
-int stack_poll(struct stack *stack, int64_t now_ns, struct fact_stack *ret)
-{
-    unsigned char data[ANSWER_BYTES];
-    ssize_t size;
-    int status;
-
-    if (waitpid(stack->child, &status, WNOHANG) != stack->child)
-        return now_ns - stack->begun_ns > ANSWER_NS ? -ETIMEDOUT : 0;
-    stack->child = 0;
-    size = read(stack->fd, data, sizeof(data));
-    if (size <= 0)
-        return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : -EIO;
-    return fact_stack_get(reader_of(data, (size_t)size), ret) < 0 ? -EIO : 1;
-}
-
-void stack_end(struct stack *stack)
-{
-    if (!stack)
-        return;
-    if (stack->child > 0) { /* whatever it holds, the kernel lets go */
-        kill(stack->child, SIGKILL);
-        while (waitpid(stack->child, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    close(stack->fd);
-    free(stack);
+    return fact_stack_get(in, ret) < 0 ? -EIO : 1;
 }

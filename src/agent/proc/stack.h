@@ -1,7 +1,6 @@
 /* stack.h - what a rank that does not advance is doing, asked by a process of its own.
  *
- * Files of a stuck filesystem, a debugger's lock or a hostile memory image must not hold up the agent: so a child
- * reads everything, within seconds or not at all.  Only looking (kernel's wait channel and stack, Python) is done on
+ * A child reads everything (proc_look.h).  Only looking (kernel's wait channel and stack, Python) is done on
  * any stuck rank; holding a thread for its native stack only where asked for.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -14,9 +13,8 @@
 #include <sys/types.h>
 
 #include "agent/proc/proc.h"
+#include "agent/proc/proc_look.h"
 #include "wire/facts.h"
-
-struct stack;
 
 struct stack_ask {
     struct proc_ref proc;
@@ -25,10 +23,9 @@ struct stack_ask {
     bool native; /* also its native stack: it is held for a moment */
 };
 
-int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret); /* -errno */
+int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct proc_look **ret); /* -errno */
 /* 1 and *ret; 0: not yet; -ETIMEDOUT, -EIO: nothing came. */
-int stack_poll(struct stack *stack, int64_t now_ns, struct fact_stack *ret);
-void stack_end(struct stack *stack); /* NULL is fine */
+int stack_poll(struct proc_look *look, int64_t now_ns, struct fact_stack *ret);
 
 void stack_look(const struct stack_ask *ask, struct fact_stack *ret); /* what the child does */
 /* /proc/PID/stack without addresses, innermost first: "[<0>] folio_wait_bit+0x1/0x2" → "folio_wait_bit". */

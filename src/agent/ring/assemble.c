@@ -81,12 +81,12 @@ struct build *build_by_serial(const struct assemble *assemble, uint64_t serial)
     return NULL;
 }
 
-static struct build *build_newest(const struct assemble *assemble)
+static struct build *assemble_build_newest(const struct assemble *assemble)
 {
     return assemble->builds ? assemble->build[assemble->builds - 1] : NULL;
 }
 
-static struct build *build_by_number(const struct assemble *assemble, uint64_t number)
+static struct build *assemble_build_by_number(const struct assemble *assemble, uint64_t number)
 {
     for (unsigned i = assemble->builds; i > 0; i--) { /* newest first: numbers may repeat */
         if (assemble->build[i - 1]->number == number)
@@ -95,12 +95,12 @@ static struct build *build_by_number(const struct assemble *assemble, uint64_t n
     return NULL;
 }
 
-static bool is_torn(const struct assemble *assemble, uint64_t number)
+static bool assemble_is_torn(const struct assemble *assemble, uint64_t number)
 {
     return assemble->tear && number >= assemble->tear_from && number <= assemble->tear_to;
 }
 
-static struct build *build_add(struct assemble *assemble, uint64_t number)
+static struct build *assemble_build_add(struct assemble *assemble, uint64_t number)
 {
     struct build *build;
 
@@ -113,7 +113,7 @@ static struct build *build_add(struct assemble *assemble, uint64_t number)
     }
     build->serial = ++assemble->serial;
     build->number = number;
-    build->torn = is_torn(assemble, number);
+    build->torn = assemble_is_torn(assemble, number);
     assemble->build[assemble->builds++] = build;
     return build;
 }
@@ -123,8 +123,8 @@ static struct build *build_add(struct assemble *assemble, uint64_t number)
  */
 struct build *build_for(struct assemble *assemble, const struct ring_event *event)
 {
-    struct build *build = build_by_number(assemble, event->step);
-    const struct build *newest = build_newest(assemble);
+    struct build *build = assemble_build_by_number(assemble, event->step);
+    const struct build *newest = assemble_build_newest(assemble);
 
     if (build || event->step == RING_NO_STEP)
         return build;
@@ -134,7 +134,7 @@ struct build *build_for(struct assemble *assemble, const struct ring_event *even
             assemble->late++;
         return NULL;
     }
-    return build_add(assemble, event->step);
+    return assemble_build_add(assemble, event->step);
 }
 
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns)
@@ -155,8 +155,8 @@ struct item *item_add(struct assemble *assemble, struct build *build, int64_t ti
 
 /* ---- phases ---- */
 
-static void phase_extend(struct assemble *assemble, struct open_phase *open, struct build *build,
-                         int64_t from_ns)
+static void assemble_phase_extend(struct assemble *assemble, struct open_phase *open,
+                                  struct build *build, int64_t from_ns)
 {
     struct item *item = item_add(assemble, build, from_ns);
 
@@ -169,7 +169,8 @@ static void phase_extend(struct assemble *assemble, struct open_phase *open, str
     open->item = build->count - 1;
 }
 
-static void phase_close(struct assemble *assemble, const struct open_phase *open, int64_t time_ns)
+static void assemble_phase_close(struct assemble *assemble, const struct open_phase *open,
+                                 int64_t time_ns)
 {
     struct build *build = build_by_serial(assemble, open->build);
 
@@ -179,7 +180,7 @@ static void phase_close(struct assemble *assemble, const struct open_phase *open
     build->item[open->item].ended = true;
 }
 
-static void on_phase_begin(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_phase_begin(struct assemble *assemble, const struct ring_event *event)
 {
     struct build *build = build_for(assemble, event);
     struct open_phase *open = &assemble->phase[assemble->phases];
@@ -192,19 +193,19 @@ static void on_phase_begin(struct assemble *assemble, const struct ring_event *e
     assemble->phases++;
     if (!build)
         return;
-    phase_extend(assemble, open, build, at);
+    assemble_phase_extend(assemble, open, build, at);
     for (unsigned i = 0; i < assemble->builds; i++) { /* told late by its lane: split it now */
         struct build *later = assemble->build[i];
 
         if (later->serial > build->serial && later->begun) {
-            phase_close(assemble, open, later->begin_ns);
-            phase_extend(assemble, open, later, later->begin_ns);
+            assemble_phase_close(assemble, open, later->begin_ns);
+            assemble_phase_extend(assemble, open, later, later->begin_ns);
         }
     }
 }
 
 /* Closes the innermost one of that name, and what its thread left open inside it. */
-static void on_phase_end(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_phase_end(struct assemble *assemble, const struct ring_event *event)
 {
     unsigned found = assemble->phases, kept;
 
@@ -216,7 +217,7 @@ static void on_phase_end(struct assemble *assemble, const struct ring_event *eve
     kept = found - 1;
     for (unsigned i = found - 1; i < assemble->phases; i++) {
         if (assemble->phase[i].lane == event->lane)
-            phase_close(assemble, &assemble->phase[i], (int64_t)event->time_ns);
+            assemble_phase_close(assemble, &assemble->phase[i], (int64_t)event->time_ns);
         else
             assemble->phase[kept++] = assemble->phase[i];
     }
@@ -225,7 +226,7 @@ static void on_phase_end(struct assemble *assemble, const struct ring_event *eve
 
 /* ---- begin and end ---- */
 
-static void sweep_ops(struct assemble *assemble)
+static void assemble_sweep_ops(struct assemble *assemble)
 {
     for (size_t i = 0; i < assemble->ops.size;) {
         struct open_op *op = &assemble->ops.slot[i];
@@ -238,15 +239,15 @@ static void sweep_ops(struct assemble *assemble)
     }
 }
 
-static void on_step_begin(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_step_begin(struct assemble *assemble, const struct ring_event *event)
 {
-    struct build *build = build_by_number(assemble, event->step), *before = NULL;
+    struct build *build = assemble_build_by_number(assemble, event->step), *before = NULL;
     int64_t at = (int64_t)event->time_ns;
 
     if (event->step == RING_NO_STEP || (build && build->begun && build->begin_ns == at))
         return;
     if (!build || build->begun)
-        build = build_add(assemble, event->step);
+        build = assemble_build_add(assemble, event->step);
     if (!build)
         return;
     build->begun = true;
@@ -266,15 +267,15 @@ static void on_step_begin(struct assemble *assemble, const struct ring_event *ev
         before->ended = true;
     }
     for (unsigned i = 0; i < assemble->phases; i++) {
-        phase_close(assemble, &assemble->phase[i], at);
-        phase_extend(assemble, &assemble->phase[i], build, at);
+        assemble_phase_close(assemble, &assemble->phase[i], at);
+        assemble_phase_extend(assemble, &assemble->phase[i], build, at);
     }
-    sweep_ops(assemble);
+    assemble_sweep_ops(assemble);
 }
 
-static void on_step_end(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_step_end(struct assemble *assemble, const struct ring_event *event)
 {
-    struct build *build = build_by_number(assemble, event->step);
+    struct build *build = assemble_build_by_number(assemble, event->step);
 
     if (!build || !build->begun || build->end_marked)
         return;
@@ -285,7 +286,7 @@ static void on_step_end(struct assemble *assemble, const struct ring_event *even
 
 /* ---- the small ones ---- */
 
-static void on_metric(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_metric(struct assemble *assemble, const struct ring_event *event)
 {
     struct build *build = build_for(assemble, event);
 
@@ -295,7 +296,7 @@ static void on_metric(struct assemble *assemble, const struct ring_event *event)
     build->metric_set |= 1u << event->detail;
 }
 
-static void on_digest(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_digest(struct assemble *assemble, const struct ring_event *event)
 {
     struct build *build = build_for(assemble, event);
     uint32_t part = (uint32_t)event->a, parts = (uint32_t)(event->a >> 32);
@@ -308,7 +309,7 @@ static void on_digest(struct assemble *assemble, const struct ring_event *event)
     build->digest[1] = event->c;
 }
 
-static void note_finish(struct assemble *assemble, struct partial_note *partial)
+static void assemble_note_finish(struct assemble *assemble, struct partial_note *partial)
 {
     struct fact_note *note = &assemble->note;
 
@@ -343,13 +344,13 @@ static void assemble_on_note(struct assemble *assemble, const struct ring_event 
     }
     partial->next = (uint8_t)((part + 1) & 0x7f);
     if (!(event->detail & 0x80))
-        note_finish(assemble, partial);
+        assemble_note_finish(assemble, partial);
 }
 
 /* Records of one lane are gone: those after step b (the last that was read from it) up to the oldest
  * survivor, which is of `step`.  When that survivor is a begin, its own step has lost nothing.
  */
-static void on_lost(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_lost(struct assemble *assemble, const struct ring_event *event)
 {
     bool first = event->b == RING_NO_STEP;
     uint64_t from = first ? 0 : event->b, to = event->step;
@@ -368,14 +369,14 @@ static void on_lost(struct assemble *assemble, const struct ring_event *event)
     assemble->tear_to = assemble->tear ? MAX(assemble->tear_to, to) : to;
     assemble->tear = true;
     for (unsigned i = 0; i < assemble->builds; i++)
-        assemble->build[i]->torn |= is_torn(assemble, assemble->build[i]->number);
+        assemble->build[i]->torn |= assemble_is_torn(assemble, assemble->build[i]->number);
 }
 
 static void (*const on_kind[RING_KIND_COUNT])(struct assemble *, const struct ring_event *) = {
-    [RING_STEP_BEGIN] = on_step_begin,
-    [RING_STEP_END] = on_step_end,
-    [RING_PHASE_BEGIN] = on_phase_begin,
-    [RING_PHASE_END] = on_phase_end,
+    [RING_STEP_BEGIN] = assemble_on_step_begin,
+    [RING_STEP_END] = assemble_on_step_end,
+    [RING_PHASE_BEGIN] = assemble_on_phase_begin,
+    [RING_PHASE_END] = assemble_on_phase_end,
     [RING_COLL_ENQUEUE] = op_on_enqueue,
     [RING_COLL_START] = op_on_start,
     [RING_COLL_END] = op_on_end,
@@ -383,8 +384,8 @@ static void (*const on_kind[RING_KIND_COUNT])(struct assemble *, const struct ri
     [RING_P2P_START] = op_on_start,
     [RING_P2P_END] = op_on_end,
     [RING_SPAN] = op_on_span,
-    [RING_METRIC] = on_metric,
-    [RING_DIGEST] = on_digest,
+    [RING_METRIC] = assemble_on_metric,
+    [RING_DIGEST] = assemble_on_digest,
     [RING_NOTE] = assemble_on_note,
     [RING_COLL_METHOD] = method_on,
 };
@@ -396,7 +397,7 @@ void assemble_event(struct assemble *assemble, const struct ring_event *event)
     if (assemble->final || event->time_ns > STEP_TIME_MAX)
         return;
     if (event->kind == RING_LOST) {
-        on_lost(assemble, event);
+        assemble_on_lost(assemble, event);
         return;
     }
     if (event->kind >= RING_KIND_COUNT || !on_kind[event->kind])
@@ -404,7 +405,7 @@ void assemble_event(struct assemble *assemble, const struct ring_event *event)
     assemble->events++;
     assemble->last_ns = MAX(assemble->last_ns, (int64_t)event->time_ns);
     on_kind[event->kind](assemble, event);
-    build = build_by_number(assemble, event->step);
+    build = assemble_build_by_number(assemble, event->step);
     if (build)
         build->events++;
 }
@@ -414,8 +415,8 @@ void assemble_round(struct assemble *assemble)
     assemble->round++;
 }
 
-static void border_find(const struct samples *samples, int64_t time_ns, enum border *known,
-                        struct sample *at)
+static void assemble_border_find(const struct samples *samples, int64_t time_ns, enum border *known,
+                                 struct sample *at)
 {
     int result;
 
@@ -434,10 +435,11 @@ void assemble_sample(struct assemble *assemble, const struct sample *sample)
         struct build *build = assemble->build[i];
 
         if (build->begun)
-            border_find(&assemble->samples, build->begin_ns, &build->begin_known,
-                        &build->begin_sample);
+            assemble_border_find(&assemble->samples, build->begin_ns, &build->begin_known,
+                                 &build->begin_sample);
         if (build->ended)
-            border_find(&assemble->samples, build->end_ns, &build->end_known, &build->end_sample);
+            assemble_border_find(&assemble->samples, build->end_ns, &build->end_known,
+                                 &build->end_sample);
     }
 }
 

@@ -10,14 +10,15 @@
 #include "lockstep/probe.h"
 #include "wire/ring_format.h"
 
-static bool is_p2p(uint8_t kind)
+static bool assemble_is_p2p(uint8_t kind)
 {
     return kind == RING_P2P_ENQUEUE || kind == RING_P2P_START || kind == RING_P2P_END;
 }
 
-static struct open_op *op_for(struct assemble *assemble, const struct ring_event *event)
+static struct open_op *assemble_op_for(struct assemble *assemble, const struct ring_event *event)
 {
-    struct open_op *op = optable_put(&assemble->ops, event->comm, is_p2p(event->kind), event->a);
+    struct open_op *op =
+        optable_put(&assemble->ops, event->comm, assemble_is_p2p(event->kind), event->a);
 
     if (op && !op->enqueued && !op->started && !op->ended)
         op->since = assemble->serial;
@@ -25,7 +26,7 @@ static struct open_op *op_for(struct assemble *assemble, const struct ring_event
 }
 
 /* Copies what is known of an op into its item; forgets the op once all of it is known. */
-static void op_settle(struct assemble *assemble, struct open_op *op)
+static void assemble_op_settle(struct assemble *assemble, struct open_op *op)
 {
     struct build *build = build_by_serial(assemble, op->build);
     struct item *item = build ? &build->item[op->item] : NULL;
@@ -43,7 +44,7 @@ static void op_settle(struct assemble *assemble, struct open_op *op)
 }
 
 /* NULL: the table is full; these are not recorded. */
-static struct channel *channel_for(struct assemble *assemble, const struct open_op *op)
+static struct channel *assemble_channel_for(struct assemble *assemble, const struct open_op *op)
 {
     uint8_t what = op->p2p ? op->what : 0;
     uint32_t peer = op->p2p ? op->peer : 0;
@@ -62,15 +63,16 @@ static struct channel *channel_for(struct assemble *assemble, const struct open_
 }
 
 /* Collectives have numbers of their own; messages are counted. */
-static void channel_count(struct assemble *assemble, struct open_op *op, uint8_t kind)
+static void assemble_channel_count(struct assemble *assemble, struct open_op *op, uint8_t kind)
 {
-    struct channel *channel = op->enqueued ? channel_for(assemble, op) : NULL;
+    struct channel *channel = op->enqueued ? assemble_channel_for(assemble, op) : NULL;
 
     if (!channel)
         return;
     if (kind == RING_COLL_ENQUEUE || kind == RING_P2P_ENQUEUE) {
         op->ordinal = op->p2p ? channel->enqueued : op->key;
         channel->enqueued = MAX(channel->enqueued, op->ordinal + 1);
+        channel->launches = false;
     }
     if (op->started)
         channel->started = MAX(channel->started, op->ordinal + 1);
@@ -78,12 +80,37 @@ static void channel_count(struct assemble *assemble, struct open_op *op, uint8_t
         channel->ended = MAX(channel->ended, op->ordinal + 1);
 }
 
-void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
+/* Only the launch of it will ever be known: it is counted, and has no times that a step could show. */
+static void assemble_launch_count(struct assemble *assemble, const struct ring_event *event)
 {
     struct build *build = build_for(assemble, event);
-    struct open_op *op = op_for(assemble, event);
+    const struct open_op op = { .comm = event->comm,
+                                .p2p = assemble_is_p2p(event->kind),
+                                .what = event->detail,
+                                .peer = (uint32_t)event->c };
+    struct channel *channel = assemble_channel_for(assemble, &op);
+
+    if (build)
+        build->untimed = true;
+    assemble->ends++; /* it goes on */
+    if (!channel)
+        return;
+    channel->enqueued = MAX(channel->enqueued, op.p2p ? channel->enqueued + 1 : event->a + 1);
+    channel->launches = true;
+}
+
+void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
+{
+    struct build *build;
+    struct open_op *op;
     struct item *item;
 
+    if (stream_has_launches_only(event->stream)) {
+        assemble_launch_count(assemble, event);
+        return;
+    }
+    build = build_for(assemble, event);
+    op = assemble_op_for(assemble, event);
     if (!op) {
         assemble->late++;
         return;
@@ -97,7 +124,7 @@ void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
     op->dtype = event->d <= UINT8_MAX ? (uint8_t)event->d : LOCKSTEP_DTYPE_UNKNOWN;
     op->peer = op->p2p ? (uint32_t)event->c : 0;
     op->enqueue_ns = (int64_t)event->time_ns;
-    channel_count(assemble, op, event->kind);
+    assemble_channel_count(assemble, op, event->kind);
     item = build ? item_add(assemble, build, op->enqueue_ns) : NULL;
     if (item) {
         item->kind = op->p2p ? ITEM_P2P : ITEM_COLL;
@@ -109,36 +136,36 @@ void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
         item->key = event->a;
         item->peer = op->p2p ? (uint32_t)event->c : 0;
         build->open_ops++;
-        build->device_ops |= stream_tells_ops_alone(item->stream);
+        build->device_ops |= stream_has_ops_only(item->stream);
         op->build = build->serial;
         op->item = build->count - 1;
     }
-    op_settle(assemble, op);
+    assemble_op_settle(assemble, op);
 }
 
 void op_on_start(struct assemble *assemble, const struct ring_event *event)
 {
-    struct open_op *op = op_for(assemble, event);
+    struct open_op *op = assemble_op_for(assemble, event);
 
     if (!op || op->started)
         return;
     op->started = true;
     op->start_ns = (int64_t)event->time_ns;
-    channel_count(assemble, op, event->kind);
-    op_settle(assemble, op);
+    assemble_channel_count(assemble, op, event->kind);
+    assemble_op_settle(assemble, op);
 }
 
 void op_on_end(struct assemble *assemble, const struct ring_event *event)
 {
-    struct open_op *op = op_for(assemble, event);
+    struct open_op *op = assemble_op_for(assemble, event);
 
     if (!op || op->ended)
         return;
     op->ended = true;
     op->end_ns = (int64_t)event->time_ns;
     assemble->ends++;
-    channel_count(assemble, op, event->kind);
-    op_settle(assemble, op);
+    assemble_channel_count(assemble, op, event->kind);
+    assemble_op_settle(assemble, op);
 }
 
 /* A span is told after the fact, maybe a step later: the time of its launch says where it belongs.
@@ -183,30 +210,31 @@ void op_on_span(struct assemble *assemble, const struct ring_event *event)
 
 #define METHOD_CHANGES_MAX 32
 
-static bool method_is_same(const struct ring_method *left, const struct ring_method *right)
+static bool assemble_method_is_same(const struct ring_method *left, const struct ring_method *right)
 {
     return left->channels == right->channels && strcmp(left->text, right->text) == 0;
 }
 
 /* Where this one is kept; NULL: there are too many others. */
-static struct told_method *method_place(struct assemble *assemble, const struct ring_method *method)
+static struct sent_method *assemble_method_place(struct assemble *assemble,
+                                                 const struct ring_method *method)
 {
-    struct told_method *at;
+    struct sent_method *at;
 
-    for (unsigned i = 0; i < assemble->methods_told; i++) {
-        at = &assemble->method_told[i];
+    for (unsigned i = 0; i < assemble->methods_sent; i++) {
+        at = &assemble->sent_method[i];
         if (at->method.comm == method->comm && at->method.op == method->op &&
             bytes_round(at->method.bytes) == bytes_round(method->bytes))
             return at;
     }
-    if (assemble->methods_told == METHODS_TOLD)
+    if (assemble->methods_sent == METHODS_SENT)
         return NULL;
-    at = &assemble->method_told[assemble->methods_told++];
-    *at = (struct told_method){ 0 };
+    at = &assemble->sent_method[assemble->methods_sent++];
+    *at = (struct sent_method){ 0 };
     return at;
 }
 
-static void method_read(const struct ring_event *event, struct ring_method *ret)
+static void assemble_method_read(const struct ring_event *event, struct ring_method *ret)
 {
     const uint64_t words[] = { event->b, event->c, event->d };
     const uint64_t below = (UINT64_C(1) << RING_METHOD_BYTES_BITS) - 1;
@@ -229,21 +257,21 @@ static void method_read(const struct ring_event *event, struct ring_method *ret)
 void method_on(struct assemble *assemble, const struct ring_event *event)
 {
     struct ring_method method;
-    struct told_method *told;
+    struct sent_method *sent;
 
     if (event->comm < 0 || event->comm >= RING_COMMS || event->detail == 0 ||
         event->detail >= LOCKSTEP_OP_SEND)
         return;
-    method_read(event, &method);
-    told = method_place(assemble, &method);
-    if (told && told->changes && method_is_same(&told->method, &method))
+    assemble_method_read(event, &method);
+    sent = assemble_method_place(assemble, &method);
+    if (sent && sent->changes && assemble_method_is_same(&sent->method, &method))
         return;
-    if (!told || told->changes == METHOD_CHANGES_MAX || assemble->method_count == METHODS_QUEUED) {
+    if (!sent || sent->changes == METHOD_CHANGES_MAX || assemble->method_count == METHODS_QUEUED) {
         assemble->methods_dropped++;
         return;
     }
-    told->method = method;
-    told->changes++;
+    sent->method = method;
+    sent->changes++;
     assemble->method[assemble->method_count++] = method;
 }
 
@@ -252,7 +280,7 @@ uint64_t assemble_methods_dropped(const struct assemble *assemble)
     return assemble->methods_dropped;
 }
 
-static void method_remove(struct assemble *assemble, unsigned at)
+static void assemble_method_remove(struct assemble *assemble, unsigned at)
 {
     assemble->method_count--;
     memmove(&assemble->method[at], &assemble->method[at + 1],
@@ -276,14 +304,14 @@ bool method_take(struct assemble *assemble, struct fact_method *ret)
                                          .bytes = method->bytes,
                                          .channels = method->channels };
             memcpy(ret->text, method->text, sizeof(method->text));
-            method_remove(assemble, i);
+            assemble_method_remove(assemble, i);
             return true;
         }
         if (!assemble->final) {
             i++;
             continue;
         }
-        method_remove(assemble, i);
+        assemble_method_remove(assemble, i);
         assemble->methods_dropped++;
     }
     return false;

@@ -23,7 +23,7 @@ void assembled_fini(struct assembled *out)
     out->kind = ASSEMBLED_NONE;
 }
 
-static void build_pop(struct assemble *assemble)
+static void assemble_build_pop(struct assemble *assemble)
 {
     build_destroy(assemble->build[0]);
     assemble->builds--;
@@ -39,12 +39,12 @@ void build_drop_front(struct assemble *assemble)
     if (!assemble->missing || number > assemble->missing_to)
         assemble->missing_to = number;
     assemble->missing = true;
-    build_pop(assemble);
+    assemble_build_pop(assemble);
 }
 
 /* ---- when ---- */
 
-static bool front_ready(const struct assemble *assemble)
+static bool assemble_front_ready(const struct assemble *assemble)
 {
     const struct build *front = assemble->builds ? assemble->build[0] : NULL;
     const struct build *next = NULL;
@@ -70,7 +70,7 @@ static bool front_ready(const struct assemble *assemble)
            (!assemble->sampling || !front->ended || front->end_known != BORDER_OPEN);
 }
 
-static bool assemble_out_is_told(const struct assemble *assemble, const struct build *build)
+static bool assemble_out_is_done(const struct assemble *assemble, const struct build *build)
 {
     if (!assemble->done.any || !build->begun)
         return assemble->done.any && build->number <= assemble->done.step;
@@ -79,7 +79,7 @@ static bool assemble_out_is_told(const struct assemble *assemble, const struct b
     return assemble->done.gap && build->number <= assemble->done.step;
 }
 
-static bool is_sendable(const struct build *build)
+static bool assemble_is_sendable(const struct build *build)
 {
     return build->begun && (!build->torn || build->end_marked);
 }
@@ -91,7 +91,7 @@ static bool is_sendable(const struct build *build)
  * was ever read the first of them is not known: every step has at least one record, so it is not further
  * back than there were records.
  */
-static bool gap_range(const struct assemble *assemble, uint64_t next, struct fact_gap *gap)
+static bool assemble_gap_range(const struct assemble *assemble, uint64_t next, struct fact_gap *gap)
 {
     uint64_t from = assemble->missing ? assemble->missing_from : next;
 
@@ -116,15 +116,15 @@ static bool gap_range(const struct assemble *assemble, uint64_t next, struct fac
  * overwritten records includes those that were read in an earlier life: then it is estimated
  * from the size of the step at hand.
  */
-static bool gap_make(struct assemble *assemble, uint64_t next, const struct build *build,
-                     struct fact_gap *gap)
+static bool assemble_gap_make(struct assemble *assemble, uint64_t next, const struct build *build,
+                              struct fact_gap *gap)
 {
     bool some;
 
     *gap = (struct fact_gap){ .rank = assemble->id.rank,
                               .attempt = assemble->id.attempt,
                               .ring = assemble->id.ring };
-    some = gap_range(assemble, next, gap);
+    some = assemble_gap_range(assemble, next, gap);
     if (!some && assemble->tear && next <= assemble->tear_from)
         return false; /* what was lost comes after this step */
     gap->records = assemble->lost;
@@ -148,7 +148,7 @@ static bool gap_make(struct assemble *assemble, uint64_t next, const struct buil
 
 /* ---- a step ---- */
 
-static int item_order(const void *left, const void *right)
+static int assemble_item_order(const void *left, const void *right)
 {
     const struct item *a = left, *b = right;
 
@@ -157,18 +157,18 @@ static int item_order(const void *left, const void *right)
     return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
-static void items_sort(struct build *build)
+static void assemble_items_sort(struct build *build)
 {
     for (uint32_t i = 1; i < build->count; i++) {
-        if (item_order(&build->item[i - 1], &build->item[i]) > 0) {
-            qsort(build->item, build->count, sizeof(*build->item), item_order);
+        if (assemble_item_order(&build->item[i - 1], &build->item[i]) > 0) {
+            qsort(build->item, build->count, sizeof(*build->item), assemble_item_order);
             return;
         }
     }
 }
 
-static struct item_time item_time_of(const struct build *build, const struct item *item,
-                                     int64_t until_ns)
+static struct item_time assemble_item_time_of(const struct build *build, const struct item *item,
+                                              int64_t until_ns)
 {
     int64_t end = item->ended ? item->end_ns : MAX(until_ns, item->start_ns);
     int64_t begin = build->begin_ns;
@@ -179,19 +179,19 @@ static struct item_time item_time_of(const struct build *build, const struct ite
                                .wait_ns = -1 };
 }
 
-static uint64_t comm_of(const struct assemble *assemble, const struct item *item)
+static uint64_t assemble_comm_of(const struct assemble *assemble, const struct item *item)
 {
     return item->comm >= 0 && item->comm < RING_COMMS ? assemble->comm_id[item->comm] : 0;
 }
 
 /* The times of merged ops: the first one's begin, then the time inside all of them. */
-static void times_merge(const struct build *build, const uint32_t *group, int64_t until_ns,
-                        const struct fact_shape *shape, struct item_time *time)
+static void assemble_times_merge(const struct build *build, const uint32_t *group, int64_t until_ns,
+                                 const struct fact_shape *shape, struct item_time *time)
 {
     for (uint32_t i = 0; i < shape->count; i++)
         time[i].end_ns = -1;
     for (uint32_t i = 0; i < build->count; i++) {
-        struct item_time one = item_time_of(build, &build->item[i], until_ns);
+        struct item_time one = assemble_item_time_of(build, &build->item[i], until_ns);
         struct item_time *sum = &time[group[i]];
 
         if (sum->end_ns < 0)
@@ -210,7 +210,7 @@ static int ops_out(const struct assemble *assemble, const struct build *build,
         return -ENOMEM;
     for (uint32_t i = 0; i < build->count; i++) {
         const struct item *item = &build->item[i];
-        struct item_time time = item_time_of(build, item, until_ns);
+        struct item_time time = assemble_item_time_of(build, item, until_ns);
 
         if (item->kind != ITEM_COLL && item->kind != ITEM_P2P)
             continue;
@@ -221,7 +221,7 @@ static int ops_out(const struct assemble *assemble, const struct build *build,
             .merged = item_has_wait(&out->shape.item[group[i]]),
             .peer = item->peer,
             .item = group[i],
-            .comm = comm_of(assemble, item),
+            .comm = assemble_comm_of(assemble, item),
             .key = item->key,
             .start_ns = build->begin_ns + time.start_ns,
             .end_ns = build->begin_ns + MAX(time.end_ns, time.start_ns),
@@ -239,7 +239,7 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     out->shape.item = calloc(build->count + 1, sizeof(*item));
     if (!item || !group || !out->shape.item)
         return -ENOMEM;
-    items_sort(build);
+    assemble_items_sort(build);
     for (uint32_t i = 0; i < build->count; i++) {
         const struct item *from = &build->item[i];
 
@@ -248,7 +248,7 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
                                        .stream = from->stream,
                                        .peer = from->peer,
                                        .count = 1,
-                                       .comm = comm_of(assemble, from),
+                                       .comm = assemble_comm_of(assemble, from),
                                        .bytes = bytes_round(from->bytes),
                                        .dtype = from->dtype };
     }
@@ -259,14 +259,14 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     out->step.time = calloc(out->shape.count + 1, sizeof(*out->step.time));
     if (!out->step.time)
         return -ENOMEM;
-    times_merge(build, group, until_ns, &out->shape, out->step.time);
+    assemble_times_merge(build, group, until_ns, &out->shape, out->step.time);
     if (assemble->keep_ops || out->shape.count < build->count)
         return ops_out(assemble, build, group, until_ns, out);
     return 0;
 }
 
 /* Until when the step's ops ran on a device that tells these alone; INT64_MAX: one has not ended, 0: there are none. */
-static int64_t device_end_ns(const struct build *build)
+static int64_t assemble_device_end_ns(const struct build *build)
 {
     int64_t end_ns = 0;
 
@@ -274,7 +274,7 @@ static int64_t device_end_ns(const struct build *build)
         const struct item *item = &build->item[i];
         bool op = item->kind == ITEM_COLL || item->kind == ITEM_P2P;
 
-        if (op && stream_tells_ops_alone(item->stream))
+        if (op && stream_has_ops_only(item->stream))
             end_ns = MAX(end_ns, item->ended ? item->end_ns : INT64_MAX);
     }
     return end_ns;
@@ -283,16 +283,16 @@ static int64_t device_end_ns(const struct build *build)
 /* A host that does not wait for its device goes on to the next step while ops of this one, or of an earlier one, run
  * there.
  */
-static bool step_is_ahead(const struct assemble *assemble, const struct build *build)
+static bool assemble_step_is_ahead(const struct assemble *assemble, const struct build *build)
 {
     int64_t blur_ns = MAX(AHEAD_NS, (build->end_ns - build->begin_ns) / 20);
-    int64_t end_ns = device_end_ns(build);
+    int64_t end_ns = assemble_device_end_ns(build);
 
     return assemble->device_end_ns > build->begin_ns + blur_ns || end_ns == INT64_MAX ||
            (build->next_ns && end_ns > build->next_ns + blur_ns);
 }
 
-static uint32_t step_flags(const struct assemble *assemble, const struct build *build)
+static uint32_t assemble_step_flags(const struct assemble *assemble, const struct build *build)
 {
     bool last = assemble->final && assemble->builds == 1;
     uint32_t flags = 0;
@@ -303,14 +303,16 @@ static uint32_t step_flags(const struct assemble *assemble, const struct build *
         flags |= STEP_UNFINISHED;
     if (build->torn)
         flags |= STEP_TORN;
-    if (step_is_ahead(assemble, build))
+    if (assemble_step_is_ahead(assemble, build))
         flags |= STEP_AHEAD;
+    if (build->untimed)
+        flags |= STEP_UNTIMED;
     if (last)
         flags |= STEP_LAST;
     return flags;
 }
 
-static void step_scheduler(const struct build *build, struct fact_step *step)
+static void assemble_step_scheduler(const struct build *build, struct fact_step *step)
 {
     if (build->begin_known != BORDER_KNOWN || build->end_known != BORDER_KNOWN)
         return;
@@ -323,7 +325,7 @@ static void step_scheduler(const struct build *build, struct fact_step *step)
 /* Until when a step lasts, its tail included.  After the last one nothing begins, but a rank may still do
  * what belongs to it: save a checkpoint, wait for its device.
  */
-static int64_t step_until(const struct build *build, int64_t end_ns)
+static int64_t assemble_step_until(const struct build *build, int64_t end_ns)
 {
     int64_t until = MAX(end_ns, build->next_ns);
 
@@ -337,7 +339,7 @@ static int64_t step_until(const struct build *build, int64_t end_ns)
 static int step_out(struct assemble *assemble, struct build *build, struct assembled *out)
 {
     int64_t end = build->ended ? build->end_ns : MAX(assemble->gone_ns, build->begin_ns);
-    int64_t until = step_until(build, end);
+    int64_t until = assemble_step_until(build, end);
     struct fact_step *step = &out->step;
 
     *step = (struct fact_step){
@@ -348,14 +350,14 @@ static int step_out(struct assemble *assemble, struct build *build, struct assem
         .begin_ns = build->begin_ns,
         .duration_ns = MIN(end - build->begin_ns, YEAR_NS - 1),
         .tail_ns = MIN(until - end, YEAR_NS - 1),
-        .flags = step_flags(assemble, build),
+        .flags = assemble_step_flags(assemble, build),
         .metric_set = build->metric_set,
         .digest_parts = build->digest_parts,
         .digest_part = build->digest_part,
         .digest = { build->digest[0], build->digest[1] },
     };
     memcpy(step->metric, build->metric, sizeof(step->metric));
-    step_scheduler(build, step);
+    assemble_step_scheduler(build, step);
     if (build->torn) { /* the next begin that survived need not be the next that was */
         build->count = 0;
         if (assemble->builds < 2 || assemble->build[1]->number != build->number + 1)
@@ -372,9 +374,9 @@ static int step_out(struct assemble *assemble, struct build *build, struct assem
     return 1;
 }
 
-static void step_told(struct assemble *assemble, const struct build *build)
+static void assemble_step_done(struct assemble *assemble, const struct build *build)
 {
-    int64_t end_ns = device_end_ns(build);
+    int64_t end_ns = assemble_device_end_ns(build);
 
     if (end_ns != INT64_MAX)
         assemble->device_end_ns = MAX(assemble->device_end_ns, end_ns);
@@ -388,26 +390,26 @@ static void step_told(struct assemble *assemble, const struct build *build)
 
 static int assemble_out_take_step(struct assemble *assemble, struct assembled *out)
 {
-    while (front_ready(assemble)) {
+    while (assemble_front_ready(assemble)) {
         struct build *build = assemble->build[0];
         int result;
 
-        if (assemble_out_is_told(assemble, build)) {
-            build_pop(assemble);
+        if (assemble_out_is_done(assemble, build)) {
+            assemble_build_pop(assemble);
             continue;
         }
-        if (!is_sendable(build)) {
+        if (!assemble_is_sendable(build)) {
             build_drop_front(assemble);
             continue;
         }
-        if (gap_make(assemble, build->number, build, &out->gap)) {
+        if (assemble_gap_make(assemble, build->number, build, &out->gap)) {
             out->kind = ASSEMBLED_GAP;
             return 1;
         }
         result = step_out(assemble, build, out);
         if (result > 0) {
-            step_told(assemble, build);
-            build_pop(assemble);
+            assemble_step_done(assemble, build);
+            assemble_build_pop(assemble);
         }
         return result;
     }
@@ -434,7 +436,7 @@ int assemble_take(struct assemble *assemble, struct assembled *out)
 
         if (assemble->tear)
             next = MAX(next, assemble->tear_to + 1);
-        if (gap_make(assemble, next, NULL, &out->gap)) {
+        if (assemble_gap_make(assemble, next, NULL, &out->gap)) {
             out->kind = ASSEMBLED_GAP;
             return 1;
         }
@@ -445,7 +447,7 @@ int assemble_take(struct assemble *assemble, struct assembled *out)
 /* ---- where the rank is now ---- */
 
 /* The oldest operation of each stream that has not ended: streams run in order. */
-static unsigned view_ops(const struct assemble *assemble, const struct open_op **front)
+static unsigned assemble_view_ops(const struct assemble *assemble, const struct open_op **front)
 {
     unsigned count = 0;
 
@@ -469,7 +471,7 @@ static unsigned view_ops(const struct assemble *assemble, const struct open_op *
     return count;
 }
 
-static bool op_advanced(const struct assemble *assemble, const struct open_op *op)
+static bool assemble_op_advanced(const struct assemble *assemble, const struct open_op *op)
 {
     for (unsigned i = 0; i < assemble->seen_count; i++) {
         const struct seen_op *seen = &assemble->seen[i];
@@ -482,7 +484,7 @@ static bool op_advanced(const struct assemble *assemble, const struct open_op *o
 }
 
 /* Only while nothing ends: a rank that goes on need not say how far it is. */
-static void view_channels(struct assemble *assemble, struct fact_beat *beat)
+static void assemble_view_channels(struct assemble *assemble, struct fact_beat *beat)
 {
     bool still = assemble->ends == assemble->seen_ends;
 
@@ -499,8 +501,8 @@ static void view_channels(struct assemble *assemble, struct fact_beat *beat)
                                    .what = channel->what,
                                    .peer = channel->peer,
                                    .enqueued = channel->enqueued,
-                                   .started = channel->started,
-                                   .ended = channel->ended };
+                                   .started = channel->launches ? BEAT_UNKNOWN : channel->started,
+                                   .ended = channel->launches ? BEAT_UNKNOWN : channel->ended };
     }
 }
 
@@ -522,10 +524,10 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
     beat->phases = 0;
     for (unsigned i = 0; i < assemble->phases; i++)
         beat->phases |= 1u << assemble->phase[i].phase;
-    view_channels(assemble, beat);
+    assemble_view_channels(assemble, beat);
     beat->advanced = assemble->events != assemble->seen_events;
     assemble->seen_events = assemble->events;
-    beat->ops = view_ops(assemble, front);
+    beat->ops = assemble_view_ops(assemble, front);
     for (unsigned i = 0; i < beat->ops; i++) {
         const struct open_op *op = front[i];
         bool known = op->comm >= 0 && op->comm < RING_COMMS;
@@ -538,7 +540,7 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
             .key = op->key,
             .age_ns = MAX(now_ns - (op->started ? op->start_ns : op->enqueue_ns), 0),
             .started = op->started,
-            .advanced = op_advanced(assemble, op),
+            .advanced = assemble_op_advanced(assemble, op),
             .queued_ns = MAX(now_ns - op->enqueue_ns, 1),
             .bytes = op->bytes,
             .dtype = op->dtype,

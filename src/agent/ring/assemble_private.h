@@ -13,7 +13,7 @@
 #define HOLD_MAX 2        /* later steps that must have ended before a step goes out in any case */
 #define HOLD_DEVICE 16    /* the same while ops on its device have not ended: hosts run ahead */
 #define METHODS_QUEUED 16 /* ways of moving collectives that wait to be taken */
-#define METHODS_TOLD 512  /* communicators, ops and classes of sizes that these are known of */
+#define METHODS_SENT 512  /* communicators, ops and classes of sizes that these are known of */
 #define OP_STALE 64       /* an op that has not ended after so many steps has lost its end */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
@@ -38,7 +38,7 @@ struct build { /* a step in the making */
     uint64_t serial, number;
     bool begun, ended; /* ended: by its own record, or because the next one began */
     bool end_marked;   /* by its own record */
-    bool torn, spans, device_ops;
+    bool torn, spans, device_ops, untimed;
     int64_t begin_ns, end_ns, next_ns; /* next: the following begin, 0: none yet */
     uint64_t begun_round;
     uint32_t open_ops;
@@ -78,7 +78,7 @@ struct ring_method { /* how a collective is moved, as the ring says it */
     char text[FACT_METHOD];
 };
 
-struct told_method {
+struct sent_method {
     struct ring_method method; /* newest */
     uint32_t changes;
 };
@@ -95,6 +95,7 @@ struct channel { /* how far the rank has come, by communicator or by peer and di
     uint8_t what;  /* 0: collectives */
     uint32_t peer; /* of point-to-point */
     uint64_t enqueued, started, ended;
+    bool launches; /* of the newest only the launch is known */
 };
 
 struct assemble {
@@ -134,8 +135,8 @@ struct assemble {
     bool note_ready;
 
     struct ring_method method[METHODS_QUEUED]; /* oldest first */
-    struct told_method method_told[METHODS_TOLD];
-    unsigned method_count, methods_told;
+    struct sent_method sent_method[METHODS_SENT];
+    unsigned method_count, methods_sent;
     uint64_t methods_dropped;
 
     struct seen_op seen[BEAT_OPS_MAX];

@@ -80,7 +80,7 @@ void nodesplit_turn(struct nodesplit *split, int64_t now_ns)
 
 /* ---- who is here ---- */
 
-static uint64_t comm_key(uint32_t attempt, uint64_t comm)
+static uint64_t nodesplit_comm_key(uint32_t attempt, uint64_t comm)
 {
     return hash64_u64(attempt, comm);
 }
@@ -100,7 +100,7 @@ static struct home *home_put(struct nodesplit *split, uint64_t key, uint32_t siz
 
 void nodesplit_comm(struct nodesplit *split, const struct fact_comm *comm)
 {
-    uint64_t key = comm_key(comm->attempt, comm->id), *seat;
+    uint64_t key = nodesplit_comm_key(comm->attempt, comm->id), *seat;
     struct home *home = home_put(split, key, comm->size);
 
     if (!home || !map_put(&split->index, hash64_u64(key, comm->rank), comm->index))
@@ -118,7 +118,7 @@ void nodesplit_comm(struct nodesplit *split, const struct fact_comm *comm)
 }
 
 /* The communicator's home when all its members are here. */
-static const struct home *home_whole(const struct nodesplit *split, uint64_t key)
+static const struct home *home_complete(const struct nodesplit *split, uint64_t key)
 {
     const uint64_t *at = map_get(&split->at, key);
 
@@ -158,8 +158,8 @@ static struct gathering *gathering_put(struct nodesplit *split, uint64_t meeting
 }
 
 /* A message's key is its own rank's, so both sides count those of their pair in the step. */
-static uint64_t message_of(const struct nodesplit *split, const struct fact_step *step,
-                           const struct split_op *op, uint64_t comm, struct map *ordinal)
+static uint64_t nodesplit_message_of(const struct nodesplit *split, const struct fact_step *step,
+                                     const struct split_op *op, uint64_t comm, struct map *ordinal)
 {
     const uint64_t *self = map_get(&split->index, hash64_u64(comm, step->rank));
     bool send = op->what == LOCKSTEP_OP_SEND;
@@ -173,18 +173,18 @@ static uint64_t message_of(const struct nodesplit *split, const struct fact_step
     return count ? hash64_u64(pair, (*count)++ << 1 | 1) : 0;
 }
 
-static void op_join(struct nodesplit *split, const struct fact_step *step, struct split_op *op,
-                    struct map *ordinal)
+static void nodesplit_op_join(struct nodesplit *split, const struct fact_step *step,
+                              struct split_op *op, struct map *ordinal)
 {
-    uint64_t comm = comm_key(step->attempt, op->comm);
-    const struct home *home = home_whole(split, comm);
+    uint64_t comm = nodesplit_comm_key(step->attempt, op->comm);
+    const struct home *home = home_complete(split, comm);
     bool message = op->kind == ITEM_P2P;
     struct gathering *gathering = NULL;
 
     op->meeting = 0;
     if (home)
-        op->meeting =
-            message ? message_of(split, step, op, comm, ordinal) : hash64_u64(comm, op->key << 1);
+        op->meeting = message ? nodesplit_message_of(split, step, op, comm, ordinal)
+                              : hash64_u64(comm, op->key << 1);
     if (op->meeting)
         gathering = gathering_put(split, op->meeting, message ? 2 : home->size);
     if (!gathering) {
@@ -204,7 +204,7 @@ bool nodesplit_join(struct nodesplit *split, const struct fact_step *step, struc
     bool wanted = false;
 
     for (uint32_t i = 0; i < ops; i++) {
-        op_join(split, step, &op[i], &ordinal);
+        nodesplit_op_join(split, step, &op[i], &ordinal);
         split->now.merged |= op[i].merged;
         wanted |= op[i].merged && op[i].meeting;
     }
@@ -226,7 +226,7 @@ bool nodesplit_ready(const struct nodesplit *split, const struct split_op *op, u
 }
 
 /* As the judge has it for ops that come singly. */
-static int64_t op_wait_ns(const struct nodesplit *split, const struct split_op *op)
+static int64_t nodesplit_op_wait_ns(const struct nodesplit *split, const struct split_op *op)
 {
     const struct gathering *gathering = op->meeting ? gathering_get(split, op->meeting) : NULL;
     int64_t stay = op->end_ns - op->start_ns, late;
@@ -248,7 +248,7 @@ void nodesplit_sum(const struct nodesplit *split, const struct split_op *op, uin
         step->time[i].wait_ns = item_has_wait(&shape->item[i]) ? 0 : -1;
     for (uint32_t i = 0; i < ops; i++) {
         int64_t *sum = &step->time[op[i].item].wait_ns;
-        int64_t wait = *sum < 0 ? -1 : op_wait_ns(split, &op[i]);
+        int64_t wait = *sum < 0 ? -1 : nodesplit_op_wait_ns(split, &op[i]);
 
         *sum = wait < 0 ? -1 : *sum + wait;
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/proc/environment_look.h"
 #include "agent/proc/oomkills.h"
 #include "agent/proc/proc.h"
 #include "agent/proc/stack.h"
@@ -24,7 +25,8 @@
 #define STACK_STEPS 3                   /* ... or so many of its longest steps */
 #define STACK_START_NS (600 * NS_PER_S) /* ... or before the first step */
 #define STACK_AGAIN_NS (60 * NS_PER_S)
-#define STACKS_AT_ONCE 16 /* children of one agent, however many rings claim to be stuck */
+#define ENVIRONMENT_NS (3 * NS_PER_S) /* libraries are loaded by then, or by the first step */
+#define LOOKS_AT_ONCE 16 /* children of one agent, however many rings claim to be stuck */
 /* 0 is a good name for a communicator, but in a step it means that there is none. */
 #define COMM_ZERO UINT64_C(0x6c6f636b73746570)
 
@@ -42,27 +44,31 @@ struct watch {
     uint64_t lost, lost_marked;
     bool broken;   /* the file cannot be read any more */
     bool finished; /* the assembler knows that no more events follow */
-    bool comm_told[RING_COMMS];
+    bool comm_sent[RING_COMMS];
     bool methods_dropped; /* some were, and this was logged */
     bool foreign_logged;
 
     struct proc *proc;
     struct oomkills *kills;
-    struct stack *stack; /* being asked for; NULL: none */
-    int64_t advanced_ns; /* when a beat last saw something new */
-    int64_t stack_at_ns; /* not asked again before */
-    int64_t longest_ns;  /* step of late, fading: what waiting is ordinary */
-    char state, told_state;
+    struct proc_look *environment; /* being asked for; NULL: none */
+    bool environment_done;         /* it was sent or cannot be had */
+    int64_t environment_at_ns;     /* asked for at the latest; 0: its process was not seen yet */
+    int64_t environment_again_ns;
+    struct proc_look *stack; /* being asked for; NULL: none */
+    int64_t advanced_ns;     /* when a beat last saw something new */
+    int64_t stack_at_ns;     /* not asked again before */
+    int64_t longest_ns;      /* step of late, fading: what waiting is ordinary */
+    char state, sent_state;
     struct sample sample;
     struct beat_storage storage[BEAT_STORAGE_COUNT]; /* since the last beat */
     int64_t sample_at_ns, second_at_ns, beat_at_ns;
     int64_t find_at_ns, find_pause_ns; /* looking through all of /proc is not cheap */
     bool waiting;                      /* in an operation, at the last beat */
     int64_t alive_ns;                  /* when the process was last seen alive */
-    bool final_told, exit_told;
+    bool final_sent, exit_sent;
 };
 
-static bool state_is_gone(char state)
+static bool watch_state_is_gone(char state)
 {
     return state == 'X' || state == 'Z';
 }
@@ -75,7 +81,7 @@ static struct resume_ring *watch_resume_ring(const struct watch *watch)
 }
 
 /* Again when the layout or the process becomes known. */
-static void tell_ring(struct watch *watch)
+static void watch_send_ring(struct watch *watch)
 {
     struct resume_ring *ring = watch_resume_ring(watch);
     struct fact_ring fact = { .rank = watch->info.rank,
@@ -98,7 +104,7 @@ static void tell_ring(struct watch *watch)
     ring->pid = fact.pid;
 }
 
-static bool learn_comm(const struct watch *watch, uint32_t index, struct fact_comm *ret)
+static bool watch_learn_comm(const struct watch *watch, uint32_t index, struct fact_comm *ret)
 {
     struct ring_comm_info info;
 
@@ -115,11 +121,11 @@ static bool learn_comm(const struct watch *watch, uint32_t index, struct fact_co
     return true;
 }
 
-static void tell_comm(struct watch *watch, uint32_t index)
+static void watch_send_comm(struct watch *watch, uint32_t index)
 {
     struct fact_comm fact;
 
-    if (index >= RING_COMMS || watch->comm_told[index] || !learn_comm(watch, index, &fact))
+    if (index >= RING_COMMS || watch->comm_sent[index] || !watch_learn_comm(watch, index, &fact))
         return;
     assemble_comm(watch->assemble, index, fact.id);
     if (!resume_has_comm(watch->place->resume, &fact)) {
@@ -127,12 +133,12 @@ static void tell_comm(struct watch *watch, uint32_t index)
             return;
         resume_add_comm(watch->place->resume, &fact);
     }
-    watch->comm_told[index] = true;
+    watch->comm_sent[index] = true;
 }
 
 /* ---- the ring ---- */
 
-static int send_pending(struct watch *watch)
+static int watch_send_pending(struct watch *watch)
 {
     struct outbox *outbox = watch->place->outbox;
     const struct assembled *out = &watch->pending;
@@ -158,7 +164,7 @@ static int send_pending(struct watch *watch)
 static bool watch_drain(struct watch *watch)
 {
     for (;;) {
-        if (send_pending(watch) < 0)
+        if (watch_send_pending(watch) < 0)
             return false;
         if (hold_is_full(&watch->hold)) {
             hold_take(&watch->hold, watch->place->split, INT64_MAX, &watch->pending);
@@ -172,7 +178,7 @@ static bool watch_drain(struct watch *watch)
 
 void watch_settle(struct watch *watch, int64_t now_ns)
 {
-    while (send_pending(watch) == 0 &&
+    while (watch_send_pending(watch) == 0 &&
            hold_take(&watch->hold, watch->place->split, now_ns, &watch->pending))
         ;
 }
@@ -182,11 +188,11 @@ static void watch_give_event(struct watch *watch, const struct ring_event *event
     if (event->kind == RING_LOST)
         watch->lost_marked += event->a;
     if (!assemble_knows_comm(watch->assemble, event->comm))
-        tell_comm(watch, (uint32_t)event->comm);
+        watch_send_comm(watch, (uint32_t)event->comm);
     assemble_event(watch->assemble, event);
 }
 
-static void say_dropped(struct watch *watch)
+static void watch_log_dropped(struct watch *watch)
 {
     if (watch->methods_dropped || assemble_methods_dropped(watch->assemble) == 0)
         return;
@@ -199,7 +205,7 @@ static void say_dropped(struct watch *watch)
 /* The layout must be known before a step is judged, because it decides which ranks are compared.  It is read after the
  * records, so it is available if it was set before them.
  */
-static void look_for_layout(struct watch *watch)
+static void watch_look_for_layout(struct watch *watch)
 {
     struct ring_info now;
 
@@ -208,10 +214,10 @@ static void look_for_layout(struct watch *watch)
         return;
     watch->info.has_layout = true;
     memcpy(watch->info.layout, now.layout, sizeof(watch->info.layout));
-    tell_ring(watch);
+    watch_send_ring(watch);
 }
 
-static bool next_batch(struct watch *watch)
+static bool watch_next_batch(struct watch *watch)
 {
     struct err err = { 0 };
     int count;
@@ -226,7 +232,7 @@ static bool next_batch(struct watch *watch)
     }
     watch->batch_count = MAX(count, 0);
     if (count > 0)
-        look_for_layout(watch);
+        watch_look_for_layout(watch);
     return count > 0;
 }
 
@@ -243,9 +249,9 @@ static bool read_ring(struct watch *watch)
             if (!watch_drain(watch))
                 return false;
         }
-    } while (next_batch(watch));
+    } while (watch_next_batch(watch));
     assemble_round(watch->assemble);
-    say_dropped(watch);
+    watch_log_dropped(watch);
     return watch_drain(watch);
 }
 
@@ -274,7 +280,7 @@ static bool finish_ring(struct watch *watch)
 
 /* ---- the process ---- */
 
-static void find_process(struct watch *watch, int64_t now_ns)
+static void watch_find_process(struct watch *watch, int64_t now_ns)
 {
     int result;
 
@@ -295,7 +301,7 @@ static void find_process(struct watch *watch, int64_t now_ns)
 }
 
 /* Once a second: what may change slowly. */
-static void look_slowly(struct watch *watch, int64_t now_ns)
+static void watch_look_slowly(struct watch *watch, int64_t now_ns)
 {
     if (now_ns < watch->second_at_ns)
         return;
@@ -303,18 +309,18 @@ static void look_slowly(struct watch *watch, int64_t now_ns)
     if (!watch->broken)
         ring_reader_info(watch->reader, &watch->info, NULL);
     if (!watch->proc && watch->state != 'X')
-        find_process(watch, now_ns);
+        watch_find_process(watch, now_ns);
     else if (watch->proc)
         proc_refresh(watch->proc);
     if (watch->proc)
         oomkills_follow(watch->kills, proc_ref(watch->proc)->dir_fd);
-    tell_ring(watch);
+    watch_send_ring(watch);
     for (uint32_t i = 0; i < watch->info.comms_used && !watch->broken; i++)
-        tell_comm(watch, i);
+        watch_send_comm(watch, i);
 }
 
 /* In the phases in which a rank is with its files: where does it wait there? */
-static void look_at_storage(struct watch *watch)
+static void watch_look_at_storage(struct watch *watch)
 {
     unsigned phase = assemble_phase(watch->assemble);
     struct beat_storage *at = phase == LOCKSTEP_PHASE_DATA ? &watch->storage[BEAT_STORAGE_DATA]
@@ -328,7 +334,7 @@ static void look_at_storage(struct watch *watch)
     at->waits += proc_waits_for_storage(watch->proc, watch->state);
 }
 
-static void look_at_process(struct watch *watch, int64_t now_ns)
+static void watch_look_at_process(struct watch *watch, int64_t now_ns)
 {
     struct sample sample;
 
@@ -344,26 +350,26 @@ static void look_at_process(struct watch *watch, int64_t now_ns)
     if (watch->state == '?')
         return;
     watch->sample = sample;
-    if (!state_is_gone(watch->state))
+    if (!watch_state_is_gone(watch->state))
         watch->alive_ns = now_ns;
     assemble_sample(watch->assemble, &sample);
-    look_at_storage(watch);
+    watch_look_at_storage(watch);
 }
 
 /* ---- beats ---- */
 
-static bool state_changed(const struct watch *watch)
+static bool watch_state_changed(const struct watch *watch)
 {
     const char *calm = "RSDIWPK"; /* these come and go all the time */
 
-    if (!watch->told_state)
+    if (!watch->sent_state)
         return true;
-    return watch->state != watch->told_state &&
-           (!strchr(calm, watch->state) || !strchr(calm, watch->told_state));
+    return watch->state != watch->sent_state &&
+           (!strchr(calm, watch->state) || !strchr(calm, watch->sent_state));
 }
 
 /* In an operation that others may be missing from: it is held up, and is not itself to be held. */
-static bool beat_waits(const struct fact_beat *beat)
+static bool watch_beat_waits(const struct fact_beat *beat)
 {
     for (uint32_t i = 0; i < beat->ops; i++) {
         if (beat->op[i].started)
@@ -372,7 +378,7 @@ static bool beat_waits(const struct fact_beat *beat)
     return false;
 }
 
-static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
+static int watch_send_beat(struct watch *watch, int64_t now_ns, bool final)
 {
     struct fact_beat beat = { .rank = watch->info.rank,
                               .attempt = watch->info.attempt,
@@ -391,46 +397,46 @@ static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
     memcpy(beat.storage, watch->storage, sizeof(beat.storage));
     if (beat.advanced || !watch->advanced_ns)
         watch->advanced_ns = now_ns;
-    watch->waiting = beat_waits(&beat);
+    watch->waiting = watch_beat_waits(&beat);
     result = outbox_beat(watch->place->outbox, &beat);
     if (result == 0) {
-        watch->told_state = watch->state;
+        watch->sent_state = watch->state;
         memset(watch->storage, 0, sizeof(watch->storage));
     }
     return result;
 }
 
-static void beat_when_due(struct watch *watch, int64_t now_ns)
+static void watch_beat_when_due(struct watch *watch, int64_t now_ns)
 {
-    if (now_ns < watch->beat_at_ns && !state_changed(watch))
+    if (now_ns < watch->beat_at_ns && !watch_state_changed(watch))
         return;
-    if (tell_beat(watch, now_ns, false) == 0)
+    if (watch_send_beat(watch, now_ns, false) == 0)
         watch->beat_at_ns = now_ns + WATCH_BEAT_NS;
 }
 
 /* ---- what it is doing now ---- */
 
-static void stack_drop(struct watch *watch)
+/* A child that the kernel does not end stays counted: there are never more than LOOKS_AT_ONCE. */
+static void watch_look_drop(const struct watch *watch, struct proc_look *look)
 {
-    if (watch->stack)
+    if (look && proc_look_end(look))
         --*watch->place->looks;
-    stack_end(TAKE(watch->stack));
 }
 
-static void stack_finish(struct watch *watch, int64_t now_ns)
+static void watch_stack_finish(struct watch *watch, int64_t now_ns)
 {
     struct fact_stack fact;
     int result = stack_poll(watch->stack, now_ns, &fact);
 
     if (result == 0)
         return;
-    stack_drop(watch);
+    watch_look_drop(watch, TAKE(watch->stack));
     if (result > 0)
         outbox_stack(watch->place->outbox, &fact); /* lost on a full disk: it is asked again */
 }
 
 /* A rank that has not advanced for longer than its steps take is looked at, and again once a minute. */
-static void look_at_stack(struct watch *watch, int64_t now_ns)
+static void watch_look_at_stack(struct watch *watch, int64_t now_ns)
 {
     int64_t limit = MAX(STACK_LEAST_NS, STACK_STEPS * watch->longest_ns);
     struct stack_ask ask = { .rank = watch->info.rank,
@@ -440,7 +446,7 @@ static void look_at_stack(struct watch *watch, int64_t now_ns)
                              .native = !watch->waiting && !strchr("tTDZX", watch->state) };
 
     if (watch->stack) {
-        stack_finish(watch, now_ns);
+        watch_stack_finish(watch, now_ns);
         return;
     }
     if (!watch->longest_ns) /* no step yet: start-up is nobody's stack */
@@ -448,7 +454,7 @@ static void look_at_stack(struct watch *watch, int64_t now_ns)
     if (!watch->proc || watch->info.closed || now_ns - watch->advanced_ns < limit ||
         now_ns < watch->stack_at_ns)
         return;
-    if (*watch->place->looks >= STACKS_AT_ONCE)
+    if (*watch->place->looks >= LOOKS_AT_ONCE)
         return;
     watch->stack_at_ns = now_ns + STACK_AGAIN_NS;
     ask.proc = *proc_ref(watch->proc);
@@ -456,7 +462,46 @@ static void look_at_stack(struct watch *watch, int64_t now_ns)
         ++*watch->place->looks;
 }
 
-static int tell_exit(struct watch *watch, int64_t now_ns)
+static void watch_environment_finish(struct watch *watch, int64_t now_ns)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+    int result = environment_look_poll(watch->environment, now_ns, &environment);
+
+    if (result == 0)
+        return;
+    watch_look_drop(watch, TAKE(watch->environment));
+    environment.rank = watch->info.rank;
+    environment.attempt = watch->info.attempt;
+    snprintf(environment.node, sizeof(environment.node), "%s", watch->place->node);
+    if (result > 0 && outbox_environment(watch->place->outbox, &environment) < 0)
+        return; /* a full disk: it is asked again */
+    if (result > 0)
+        resume_add_environment(watch->place->resume, watch->info.rank, watch->info.attempt);
+    else
+        log_info("rank %u: its environment cannot be read: %s", watch->info.rank,
+                 strerror(-result));
+    watch->environment_done = true;
+}
+
+/* Once for each rank and attempt. */
+static void watch_look_at_environment(struct watch *watch, int64_t now_ns)
+{
+    if (watch->environment || watch->environment_done || !watch->proc)
+        return;
+    if (!watch->environment_at_ns)
+        watch->environment_at_ns = now_ns + ENVIRONMENT_NS;
+    if ((!watch->longest_ns && now_ns < watch->environment_at_ns) ||
+        now_ns < watch->environment_again_ns || *watch->place->looks >= LOOKS_AT_ONCE)
+        return;
+    watch->environment_done =
+        resume_has_environment(watch->place->resume, watch->info.rank, watch->info.attempt);
+    watch->environment_again_ns = now_ns + ENVIRONMENT_NS;
+    if (!watch->environment_done &&
+        environment_look_begin(proc_ref(watch->proc), now_ns, &watch->environment) == 0)
+        ++*watch->place->looks;
+}
+
+static int watch_send_exit(struct watch *watch, int64_t now_ns)
 {
     struct fact_exit fact = { .rank = watch->info.rank,
                               .attempt = watch->info.attempt,
@@ -469,24 +514,24 @@ static int tell_exit(struct watch *watch, int64_t now_ns)
 }
 
 /* The process is gone.  Returns false when all its facts were written. */
-static bool last_words(struct watch *watch, int64_t now_ns)
+static bool watch_last_words(struct watch *watch, int64_t now_ns)
 {
     struct resume_ring *ring;
 
     if (!watch->broken && !watch->finished)
         ring_reader_info(watch->reader, &watch->info, NULL);
-    tell_ring(watch);
+    watch_send_ring(watch);
     if (!finish_ring(watch))
         return true;
     ring = watch_resume_ring(watch);
-    watch->final_told |= ring && ring->final;
-    watch->exit_told |= (ring && ring->exited) || !watch->place->tell_exits;
-    if (!watch->final_told && tell_beat(watch, now_ns, true) < 0)
+    watch->final_sent |= ring && ring->final;
+    watch->exit_sent |= (ring && ring->exited) || !watch->place->report_exits;
+    if (!watch->final_sent && watch_send_beat(watch, now_ns, true) < 0)
         return true;
-    watch->final_told = true;
-    if (!watch->exit_told && tell_exit(watch, now_ns) < 0)
+    watch->final_sent = true;
+    if (!watch->exit_sent && watch_send_exit(watch, now_ns) < 0)
         return true;
-    watch->exit_told = true;
+    watch->exit_sent = true;
     if (ring)
         ring->final = ring->exited = true;
     return false;
@@ -496,15 +541,18 @@ bool watch_tick(struct watch *watch, int64_t now_ns)
 {
     watch->now_ns = now_ns;
     assemble_keep_ops(watch->assemble, nodesplit_busy(watch->place->split));
-    look_slowly(watch, now_ns);
+    watch_look_slowly(watch, now_ns);
     read_ring(watch);
-    look_at_process(watch, time_mono_ns());
-    if (state_is_gone(watch->state))
-        return last_words(watch, now_ns);
+    watch_look_at_process(watch, time_mono_ns());
+    if (watch->environment)
+        watch_environment_finish(watch, now_ns);
+    if (watch_state_is_gone(watch->state))
+        return watch_last_words(watch, now_ns);
     if (watch->info.closed || watch->broken)
         finish_ring(watch);
-    beat_when_due(watch, now_ns);
-    look_at_stack(watch, now_ns);
+    watch_beat_when_due(watch, now_ns);
+    watch_look_at_stack(watch, now_ns);
+    watch_look_at_environment(watch, now_ns);
     return true;
 }
 
@@ -520,10 +568,10 @@ void watch_read_all(struct watch *watch, int64_t now_ns)
 void watch_end(struct watch *watch, int64_t now_ns)
 {
     watch_settle(watch, INT64_MAX);
-    if (state_is_gone(watch->state))
-        last_words(watch, now_ns);
+    if (watch_state_is_gone(watch->state))
+        watch_last_words(watch, now_ns);
     else
-        tell_beat(watch, now_ns, false);
+        watch_send_beat(watch, now_ns, false);
 }
 
 uint32_t watch_attempt(const struct watch *watch)
@@ -543,7 +591,8 @@ void watch_close(struct watch *watch)
     ring_reader_close(watch->reader);
     proc_close(watch->proc);
     oomkills_destroy(watch->kills);
-    stack_drop(watch);
+    watch_look_drop(watch, watch->stack);
+    watch_look_drop(watch, watch->environment);
     free(watch);
 }
 
@@ -593,7 +642,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *path, 
         return err_wrap(err, err_nomem(err), "%s", path);
     assemble_resume(watch->assemble, &done->done);
     for (uint32_t i = 0; i < watch->info.comms_used; i++)
-        learn_comm(watch, i, &comm); /* before any ring is read: who is on this node? */
+        watch_learn_comm(watch, i, &comm); /* before any ring is read: who is on this node? */
     watch->state = '?';
     *ret = TAKE(watch);
     return 0;

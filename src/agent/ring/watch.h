@@ -25,8 +25,8 @@ struct watch_place { /* what all watches of an agent share */
     struct resume *resume;
     struct nodesplit *split;
     const char *run, *node;
-    bool tell_exits; /* no launcher does */
-    unsigned *looks; /* ranks that are looked at now, each by a process */
+    bool report_exits; /* no launcher does */
+    unsigned *looks;   /* ranks that are looked at now, each by a process */
 };
 
 /* `name` in the directory of rings.  -EAGAIN: the ring is still being made; -EXDEV: it is another run's; -EPROTO …: it is no ring. */

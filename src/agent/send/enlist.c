@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/token.h"
+#include "base/net/token.h"
 #include "core/buf.h"
 #include "core/clean.h"
 
@@ -32,7 +32,7 @@ int enlist_call(struct client *client, const char *launch_file, const char *run,
 }
 
 /* NULL: it has no such member, or that is no text. */
-static const char *answer_text(struct json_object *root, const char *name)
+static const char *enlist_answer_text(struct json_object *root, const char *name)
 {
     struct json_object *value = NULL;
 
@@ -55,9 +55,9 @@ int enlist_token(const struct client_answer *answer, const char *run, struct tok
     if (answer->body->size)
         root = json_tokener_parse_ex(tokener, (const char *)answer->body->data,
                                      (int)answer->body->size);
-    error = answer_text(root, "error");
-    token = answer_text(root, "token");
-    name = answer_text(root, "run");
+    error = enlist_answer_text(root, "error");
+    token = enlist_answer_text(root, "token");
+    name = enlist_answer_text(root, "run");
     if (answer->status == 0)
         err_set(err, 0, "%s", answer->why);
     else if (answer->status != 200 && error)

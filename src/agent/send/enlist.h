@@ -5,7 +5,7 @@
 #ifndef LOCKSTEP_AGENT_SEND_ENLIST_H
 #define LOCKSTEP_AGENT_SEND_ENLIST_H
 
-#include "base/client.h"
+#include "base/net/client.h"
 #include "core/err.h"
 
 /* Asks with the token in `launch_file`, which may begin runs.  The answer comes to `fn`, unless -errno is returned.

@@ -15,8 +15,9 @@
 #include "agent/send/enlist.h"
 #include "agent/send/sender.h"
 #include "base/log.h"
+#include "base/net/control_url.h"
+#include "base/net/token.h"
 #include "base/paths.h"
-#include "base/token.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -56,7 +57,7 @@ static void send_close(struct send *send)
 
 /* ---- the run's token ---- */
 
-static void enlist_later(struct send *send, const struct err *err)
+static void send_enlist_later(struct send *send, const struct err *err)
 {
     if (strcmp(send->trouble.text, err->text) != 0)
         log_error("run %s is not registered with the controller: %s; will try again",
@@ -66,7 +67,16 @@ static void enlist_later(struct send *send, const struct err *err)
     send->again_ns = MIN(send->again_ns * 2, AGAIN_MAX_NS);
 }
 
-static void on_enlisted(void *arg, const struct client_answer *answer)
+/* Where the run is, for tools.  It is sent without this file, too. */
+static void send_url_keep(const struct send_settings *settings)
+{
+    struct control_url where = { .url = "" };
+
+    snprintf(where.url, sizeof(where.url), "%s", settings->control.url);
+    control_url_write(settings->run_dir, &where, NULL);
+}
+
+static void send_on_enlisted(void *arg, const struct client_answer *answer)
 {
     struct send *send = arg;
     struct err err = { "" };
@@ -76,29 +86,30 @@ static void on_enlisted(void *arg, const struct client_answer *answer)
     if (result == 0)
         result = token_write(send->token_file.text, &token, &err);
     if (result < 0) {
-        enlist_later(send, &err);
+        send_enlist_later(send, &err);
         return;
     }
+    send_url_keep(send->settings);
     send->token = token;
     send->enlisted = true;
     for (size_t i = 0; i < send->count; i++)
         sender_hurry(send->one[i].sender);
 }
 
-static void on_enlist(void *arg, int64_t now_ns)
+static void send_on_enlist(void *arg, int64_t now_ns)
 {
     struct send *send = arg;
     struct err err = { "" };
 
     (void)now_ns;
-    if (enlist_call(send->client, send->settings->launch_file, send->settings->run, on_enlisted,
-                    send, &err) < 0)
-        enlist_later(send, &err);
+    if (enlist_call(send->client, send->settings->launch_file, send->settings->run,
+                    send_on_enlisted, send, &err) < 0)
+        send_enlist_later(send, &err);
 }
 
 /* ---- spools ---- */
 
-static bool has_sender(const struct send *send, const char *name)
+static bool send_has_sender(const struct send *send, const char *name)
 {
     for (size_t i = 0; i < send->count; i++) {
         if (strcmp(send->one[i].name, name) == 0)
@@ -107,13 +118,13 @@ static bool has_sender(const struct send *send, const char *name)
     return false;
 }
 
-static void add_sender(struct send *send, const char *name)
+static void send_add_sender(struct send *send, const char *name)
 {
     struct path spool;
     struct one *one;
 
-    if (has_sender(send, name) || send->count == SPOOLS_MAX || strlen(name) >= sizeof(one->name) ||
-        path_join(&spool, send->spools.text, name, NULL) < 0 ||
+    if (send_has_sender(send, name) || send->count == SPOOLS_MAX ||
+        strlen(name) >= sizeof(one->name) || path_join(&spool, send->spools.text, name, NULL) < 0 ||
         !ARRAY_FIT(send->one, send->room, send->count + 1))
         return;
     one = &send->one[send->count];
@@ -128,12 +139,12 @@ static void add_sender(struct send *send, const char *name)
 }
 
 /* Agents send their own while they live; the launcher has nobody else. */
-static void find_spools(struct send *send)
+static void send_find_spools(struct send *send)
 {
     DIR *dir;
 
     if (!send->finishing) {
-        add_sender(send, "launcher.lsf");
+        send_add_sender(send, "launcher.lsf");
         return;
     }
     dir = opendir(send->spools.text);
@@ -141,13 +152,13 @@ static void find_spools(struct send *send)
         size_t size = strlen(entry->d_name);
 
         if (entry->d_name[0] != '.' && size > 4 && strcmp(entry->d_name + size - 4, ".lsf") == 0)
-            add_sender(send, entry->d_name);
+            send_add_sender(send, entry->d_name);
     }
     if (dir)
         closedir(dir);
 }
 
-static size_t spools_left(struct send *send)
+static size_t send_spools_left(struct send *send)
 {
     size_t left = 0;
 
@@ -157,7 +168,7 @@ static size_t spools_left(struct send *send)
 }
 
 /* Some spool cannot be sent now. */
-static bool spools_in_trouble(const struct send *send)
+static bool send_spools_in_trouble(const struct send *send)
 {
     for (size_t i = 0; i < send->count; i++) {
         if (sender_is_in_trouble(send->one[i].sender))
@@ -168,7 +179,7 @@ static bool spools_in_trouble(const struct send *send)
 
 /* ---- the end ---- */
 
-static void on_finished(void *arg, const struct client_answer *answer)
+static void send_on_finished(void *arg, const struct client_answer *answer)
 {
     struct send *send = arg;
 
@@ -179,7 +190,7 @@ static void on_finished(void *arg, const struct client_answer *answer)
     }
 }
 
-static void ask_to_finish(struct send *send)
+static void send_ask_to_finish(struct send *send)
 {
     struct buf body = { 0 };
     char path[128];
@@ -188,10 +199,10 @@ static void ask_to_finish(struct send *send)
         return;
     snprintf(path, sizeof(path), "/api/v1/runs/%s/finish", send->settings->run);
     send->finish_asked =
-        client_call(send->client, path, &send->token, &body, on_finished, send) == 0;
+        client_call(send->client, path, &send->token, &body, send_on_finished, send) == 0;
 }
 
-static void begin_to_finish(struct send *send)
+static void send_begin_to_finish(struct send *send)
 {
     if (send->finishing)
         return;
@@ -199,20 +210,20 @@ static void begin_to_finish(struct send *send)
     send->deadline_ns = time_mono_ns() + send->settings->patience_ns;
     if (send->settings->child && !send->enlisted) /* in all its life: it will hardly be now */
         send->deadline_ns = time_mono_ns() + MIN(send->settings->patience_ns, GIVE_UP_NS);
-    find_spools(send);
+    send_find_spools(send);
     loop_timer_set(send->loop, &send->look, 0);
 }
 
-static void on_look(void *arg, int64_t now_ns)
+static void send_on_look(void *arg, int64_t now_ns)
 {
     struct send *send = arg;
 
     if (send->settings->child && getppid() != send->parent)
-        begin_to_finish(send);
-    find_spools(send);
-    if (send->finishing && send->enlisted && spools_left(send) == 0)
-        ask_to_finish(send);
-    if (!send->settings->child || !spools_in_trouble(send))
+        send_begin_to_finish(send);
+    send_find_spools(send);
+    if (send->finishing && send->enlisted && send_spools_left(send) == 0)
+        send_ask_to_finish(send);
+    if (!send->settings->child || !send_spools_in_trouble(send))
         send->stuck_ns = 0;
     else if (!send->stuck_ns)
         send->stuck_ns = now_ns;
@@ -222,14 +233,14 @@ static void on_look(void *arg, int64_t now_ns)
     loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? 20 * NS_PER_MS : LOOK_NS));
 }
 
-static void on_signal(void *arg, int signal)
+static void send_on_signal(void *arg, int signal)
 {
     struct send *send = arg;
 
     (void)signal;
     if (!send->settings->child)
         loop_stop(send->loop);
-    begin_to_finish(send);
+    send_begin_to_finish(send);
 }
 
 static int send_open(struct send *send, struct err *err)
@@ -255,18 +266,18 @@ static int send_open(struct send *send, struct err *err)
     if (result == 0)
         result = loop_create(&send->loop, err);
     if (result == 0)
-        result = loop_signals(send->loop, wanted, COUNT(wanted), on_signal, send, err);
+        result = loop_signals(send->loop, wanted, COUNT(wanted), send_on_signal, send, err);
     if (result == 0)
         result = client_open(send->loop, &settings->control, &send->client, err);
     if (result < 0)
         return result;
-    send->enlist = (struct loop_timer){ .fn = on_enlist, .arg = send };
-    send->look = (struct loop_timer){ .fn = on_look, .arg = send };
+    send->enlist = (struct loop_timer){ .fn = send_on_enlist, .arg = send };
+    send->look = (struct loop_timer){ .fn = send_on_look, .arg = send };
     if (!send->enlisted)
         loop_timer_set(send->loop, &send->enlist, 0);
     loop_timer_set(send->loop, &send->look, 0);
     if (!settings->child)
-        begin_to_finish(send);
+        send_begin_to_finish(send);
     return 0;
 }
 

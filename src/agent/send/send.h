@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/client.h"
+#include "base/net/client.h"
 #include "core/err.h"
 
 struct send_settings {

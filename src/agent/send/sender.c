@@ -20,7 +20,7 @@
 
 #include "agent/send/sent.h"
 #include "base/log.h"
-#include "base/token.h"
+#include "base/net/token.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/rand.h"
@@ -32,7 +32,8 @@
 #define PAUSE_MIN_NS (200 * NS_PER_MS) /* after a failure; doubled each time */
 #define PAUSE_MAX_NS (10 * NS_PER_S)
 #define PAUSE_HOPELESS_NS (30 * NS_PER_S) /* wrong version: the operator must update one side */
-#define SAY_NS (60 * NS_PER_S) /* between messages about one status with different reasons */
+#define TROUBLE_AGAIN_NS                                                                           \
+    (60 * NS_PER_S) /* between messages about one status with different reasons */
 #define BOOTS_MAX 4096
 
 struct boot {
@@ -41,7 +42,8 @@ struct boot {
 
 struct sender {
     struct sender_settings settings;
-    char run[64], spool[PATH_MAX], token_file[PATH_MAX];
+    char frames[160]; /* path of the API to which they go, up to the sender's id */
+    char spool[PATH_MAX], token_file[PATH_MAX];
     uint64_t id; /* the frames' sender; 0: none read yet */
     struct loop_timer timer;
     struct spool_reader *reader;
@@ -60,7 +62,7 @@ struct sender {
     uint64_t passed_bytes;             /* of the spool: the controller has what is before */
     struct boot *boot;
     size_t boots, boot_room;
-    int64_t pause_ns, say_at_ns, trouble_ns;
+    int64_t pause_ns, trouble_again_ns, trouble_ns;
     unsigned trouble_status; /* HTTP status of the newest failure; 0: no response */
     bool body_failed;        /* a body with frames failed, and none has been accepted since */
     char trouble[400];
@@ -82,7 +84,12 @@ int sender_create(const struct sender_settings *settings, struct sender **ret)
     if (!sender)
         return -ENOMEM;
     sender->settings = *settings;
-    snprintf(sender->run, sizeof(sender->run), "%s", settings->run);
+    if (settings->node)
+        snprintf(sender->frames, sizeof(sender->frames),
+                 "/api/v1/nodes/%s/frames?sender=", settings->node);
+    else
+        snprintf(sender->frames, sizeof(sender->frames),
+                 "/api/v1/frames?run=%s&sender=", settings->run);
     snprintf(sender->spool, sizeof(sender->spool), "%s", settings->spool);
     snprintf(sender->token_file, sizeof(sender->token_file), "%s",
              settings->token ? "" : settings->token_file);
@@ -133,8 +140,8 @@ static void boot_set(struct sender *sender, uint64_t boot, uint64_t next)
     sender->boot[sender->boots++] = (struct boot){ boot, next };
 }
 
-static struct json_object *answer_member(struct json_object *root, const char *name,
-                                         enum json_type type)
+static struct json_object *sender_answer_member(struct json_object *root, const char *name,
+                                                enum json_type type)
 {
     struct json_object *value = NULL;
 
@@ -144,7 +151,7 @@ static struct json_object *answer_member(struct json_object *root, const char *n
     return value;
 }
 
-static struct json_object *answer_parse(const struct buf *body)
+static struct json_object *sender_answer_parse(const struct buf *body)
 {
     struct json_tokener *tokener = json_tokener_new_ex(8);
     struct json_object *root = NULL;
@@ -157,15 +164,17 @@ static struct json_object *answer_parse(const struct buf *body)
 }
 
 /* False: that was no answer of a controller. */
-static bool durable_read(struct sender *sender, struct json_object *root)
+static bool sender_durable_read(struct sender *sender, struct json_object *root)
 {
-    struct json_object *list = answer_member(root, "durable", json_type_array);
+    struct json_object *list = sender_answer_member(root, "durable", json_type_array);
 
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        const char *who = json_object_get_string(answer_member(one, "sender", json_type_string)),
-                   *boot = json_object_get_string(answer_member(one, "boot", json_type_string));
-        struct json_object *next = answer_member(one, "next", json_type_int);
+        const char *who = json_object_get_string(
+                       sender_answer_member(one, "sender", json_type_string)),
+                   *boot =
+                       json_object_get_string(sender_answer_member(one, "boot", json_type_string));
+        struct json_object *next = sender_answer_member(one, "next", json_type_int);
 
         if (who && boot && next && strtoull(who, NULL, 16) == sender->id)
             boot_set(sender, strtoull(boot, NULL, 16), json_object_get_uint64(next));
@@ -176,7 +185,7 @@ static bool durable_read(struct sender *sender, struct json_object *root)
 /* ---- messages ---- */
 
 /* Logs a failure when it is new: another status, or after a while another reason.  A failure that repeats is logged once. */
-static void trouble_say(struct sender *sender, unsigned status, const char *what)
+static void sender_trouble_report(struct sender *sender, unsigned status, const char *what)
 {
     int64_t now_ns = time_mono_ns();
 
@@ -184,15 +193,15 @@ static void trouble_say(struct sender *sender, unsigned status, const char *what
     if (!sender->trouble_ns)
         sender->trouble_ns = now_ns;
     if (sender->trouble[0] && status == sender->trouble_status &&
-        (now_ns < sender->say_at_ns || strcmp(what, sender->trouble) == 0))
+        (now_ns < sender->trouble_again_ns || strcmp(what, sender->trouble) == 0))
         return;
     sender->trouble_status = status;
     snprintf(sender->trouble, sizeof(sender->trouble), "%s", what);
-    sender->say_at_ns = now_ns + SAY_NS;
+    sender->trouble_again_ns = now_ns + TROUBLE_AGAIN_NS;
     log_error("cannot send facts: %s; they stay in %s; will retry", what, sender->spool);
 }
 
-static void trouble_over(struct sender *sender)
+static void sender_trouble_over(struct sender *sender)
 {
     if (sender->trouble[0])
         log_info("the controller accepts facts again after %.1f s; the error was: %s",
@@ -216,10 +225,11 @@ static void sender_back_off(struct sender *sender, int64_t least_ns)
 
 /* ---- answers ---- */
 
-static void error_text(const struct client_answer *answer, struct json_object *root, char *out,
-                       size_t room)
+static void sender_error_text(const struct client_answer *answer, struct json_object *root,
+                              char *out, size_t room)
 {
-    const char *text = json_object_get_string(answer_member(root, "error", json_type_string));
+    const char *text =
+        json_object_get_string(sender_answer_member(root, "error", json_type_string));
 
     if (answer->status == 0)
         snprintf(out, room, "%s", answer->why);
@@ -229,7 +239,7 @@ static void error_text(const struct client_answer *answer, struct json_object *r
 }
 
 /* A single frame that is refused as malformed will never be accepted: it is skipped. */
-static bool refused_for_good(struct sender *sender, unsigned status, const char *why)
+static bool sender_refused_for_good(struct sender *sender, unsigned status, const char *why)
 {
     if (status == 413 && sender->bytes_max > 4096) {
         sender->bytes_max /= 2;
@@ -247,7 +257,7 @@ static bool refused_for_good(struct sender *sender, unsigned status, const char 
     return true;
 }
 
-static void batch_drop(struct sender *sender)
+static void sender_batch_drop(struct sender *sender)
 {
     if (sender->batch.failed)
         buf_fini(&sender->batch);
@@ -255,42 +265,42 @@ static void batch_drop(struct sender *sender)
     sender->batch_frames = sender->batch_steps = 0;
 }
 
-static void on_failed(struct sender *sender, const struct client_answer *answer,
-                      struct json_object *root)
+static void sender_on_failed(struct sender *sender, const struct client_answer *answer,
+                             struct json_object *root)
 {
     char why[400];
 
-    error_text(answer, root, why, sizeof(why));
+    sender_error_text(answer, root, why, sizeof(why));
     if (sender->batch_frames && (answer->status == 400 || answer->status == 413)) {
-        if (refused_for_good(sender, answer->status, why)) {
+        if (sender_refused_for_good(sender, answer->status, why)) {
             boot_set(sender, sender->last_boot, sender->last_number + 1);
             sender->batch_max = 0;
         }
-        batch_drop(sender);
+        sender_batch_drop(sender);
         sender_restart(sender); /* smaller, or without it */
         loop_timer_set(sender->settings.loop, &sender->timer, 0);
         return;
     }
-    trouble_say(sender, answer->status, why);
+    sender_trouble_report(sender, answer->status, why);
     sender->body_failed = sender->body_failed || sender->batch_frames > 0;
     sender->refused = answer->status == 401 || answer->status == 403 || answer->status == 404;
     sender_back_off(sender, answer->status == 426 ? PAUSE_HOPELESS_NS : 0);
 }
 
-static void on_sent(void *arg, const struct client_answer *answer)
+static void sender_on_sent(void *arg, const struct client_answer *answer)
 {
     struct sender *sender = arg;
-    struct json_object *root = answer->status ? answer_parse(answer->body) : NULL;
+    struct json_object *root = answer->status ? sender_answer_parse(answer->body) : NULL;
     int64_t again_ms;
 
     sender->busy = false;
-    if (answer->status != 200 || !durable_read(sender, root)) {
-        on_failed(sender, answer, root);
+    if (answer->status != 200 || !sender_durable_read(sender, root)) {
+        sender_on_failed(sender, answer, root);
         json_object_put(root);
         return;
     }
-    trouble_over(sender);
-    again_ms = json_object_get_int64(answer_member(root, "again_ms", json_type_int));
+    sender_trouble_over(sender);
+    again_ms = json_object_get_int64(sender_answer_member(root, "again_ms", json_type_int));
     json_object_put(root);
     if (sender_acknowledged(sender, sender->last_boot) > sender->last_number) {
         sender->counts.bodies += sender->batch_frames > 0;
@@ -301,29 +311,29 @@ static void on_sent(void *arg, const struct client_answer *answer)
             sender->passed_bytes = spool_reader_offset(sender->reader);
         sender->passed_boot = sender->last_boot;
         sender->passed_next = sender->last_number + 1;
-        batch_drop(sender);
+        sender_batch_drop(sender);
     }
     loop_timer_set(sender->settings.loop, &sender->timer,
                    time_mono_ns() + MIN(MAX(again_ms, 0), 5000) * NS_PER_MS);
 }
 
 /* The controller may have less than it acknowledged (another controller, an older disk): then all is read again. */
-static void on_asked(void *arg, const struct client_answer *answer)
+static void sender_on_asked(void *arg, const struct client_answer *answer)
 {
     struct sender *sender = arg;
-    struct json_object *root = answer->status ? answer_parse(answer->body) : NULL;
+    struct json_object *root = answer->status ? sender_answer_parse(answer->body) : NULL;
 
     sender->busy = false;
     sender->boots = 0;
-    if (answer->status != 200 || !durable_read(sender, root)) {
-        on_failed(sender, answer, root);
+    if (answer->status != 200 || !sender_durable_read(sender, root)) {
+        sender_on_failed(sender, answer, root);
         json_object_put(root);
         return;
     }
     json_object_put(root);
     sender->refused = false;
     if (!sender->body_failed) /* else the next body shows whether the controller accepts facts */
-        trouble_over(sender);
+        sender_trouble_over(sender);
     sender->asked = true;
     if (sender_acknowledged(sender, sender->passed_boot) < sender->passed_next) {
         sender->passed_next = 0;
@@ -337,13 +347,13 @@ static void on_asked(void *arg, const struct client_answer *answer)
 void sender_restart(struct sender *sender)
 {
     spool_reader_close(TAKE(sender->reader));
-    batch_drop(sender);
+    sender_batch_drop(sender);
     sender->passed_bytes = 0;
     sender->dry = false;
 }
 
 /* Fills the batch with what the controller does not have.  False: nothing is there. */
-static bool batch_fill(struct sender *sender)
+static bool sender_batch_fill(struct sender *sender)
 {
     struct err err = { "" };
     struct frame frame;
@@ -376,7 +386,7 @@ static bool batch_fill(struct sender *sender)
     }
     sender->dry = result == 0;
     if (result < 0 && result != -ENOENT)
-        trouble_say(sender, 0, err.text);
+        sender_trouble_report(sender, 0, err.text);
     /* A part of a frame may be in the batch, or the reader had no memory for one: both begin again. */
     if (sender->batch.failed || (result == -ENOMEM && !sender->batch_frames))
         sender_restart(sender);
@@ -384,7 +394,7 @@ static bool batch_fill(struct sender *sender)
 }
 
 /* The spool's first frame says who we are.  False: there is none yet. */
-static bool learn_id(struct sender *sender)
+static bool sender_learn_id(struct sender *sender)
 {
     struct frame frame;
 
@@ -417,12 +427,11 @@ static void sender_call(struct sender *sender, const struct buf *body, client_fn
 
     if (result < 0) {
         if (result != -ENOENT)
-            trouble_say(sender, 0, err.text);
+            sender_trouble_report(sender, 0, err.text);
         sender_back_off(sender, 0);
         return;
     }
-    snprintf(path, sizeof(path), "/api/v1/frames?run=%s&sender=%016" PRIx64, sender->run,
-             sender->id);
+    snprintf(path, sizeof(path), "%s%016" PRIx64, sender->frames, sender->id);
     buf_put(&copy, body->data, body->size);
     sender->busy = true;
     if (copy.failed || client_call(sender->settings.client, path, &token, &copy, fn, sender) < 0) {
@@ -440,15 +449,15 @@ static void sender_turn(void *arg, int64_t now_ns)
 
     if (sender->busy)
         return;
-    known = learn_id(sender);
+    known = sender_learn_id(sender);
     if (known && !sender->asked) {
-        sender_call(sender, &nothing, on_asked);
-    } else if (known && (sender->batch_frames || batch_fill(sender))) {
+        sender_call(sender, &nothing, sender_on_asked);
+    } else if (known && (sender->batch_frames || sender_batch_fill(sender))) {
         sent_note(&sender->sent, sender->last_number);
-        sender_call(sender, &sender->batch, on_sent);
+        sender_call(sender, &sender->batch, sender_on_sent);
     } else {
         if (sender->body_failed) /* the controller has all frames of that body */
-            trouble_over(sender);
+            sender_trouble_over(sender);
         loop_timer_set(sender->settings.loop, &sender->timer, now_ns + LOOK_NS);
     }
 }
@@ -461,7 +470,7 @@ bool sender_is_done(struct sender *sender)
         return true;
     if (!sender->asked)
         return false;
-    if (!batch_fill(sender))
+    if (!sender_batch_fill(sender))
         return sender->dry;
     sender_hurry(sender);
     return false;

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/client.h"
 #include "base/loop.h"
+#include "base/net/client.h"
 #include "core/err.h"
 
 struct sender;
@@ -23,8 +23,9 @@ struct sender_settings {
     struct loop *loop;
     struct client *client;  /* shared by all senders of a process */
     const char *run;        /* its name */
+    const char *node;       /* of a node's own spool: its name; NULL: the spool is the run's */
     const char *spool;      /* the file; it need not be there yet */
-    const char *token_file; /* the run's; it need not be there yet */
+    const char *token_file; /* of the run or node; it need not be there yet */
     /* Instead of a file: the caller's, "" until it is known; NULL: none. */
     const struct token *token;
 };

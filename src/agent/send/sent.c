@@ -14,12 +14,7 @@
 #include "core/untrusted.h"
 #include "wire/spool.h"
 
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
-}
-
-static void machine_read(char ret[static 40])
+static void sent_machine_read(char ret[static 40])
 {
     CLEAN(file_clean) FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
 
@@ -28,7 +23,7 @@ static void machine_read(char ret[static 40])
 }
 
 /* False: there is none that can be believed. */
-static bool note_read(struct sent *sent)
+static bool sent_note_read(struct sent *sent)
 {
     CLEAN(fd_clean) int fd = untrusted_open(AT_FDCWD, sent->file, O_RDONLY, geteuid(), NULL);
     char text[96], machine[40] = "";
@@ -42,17 +37,17 @@ static bool note_read(struct sent *sent)
 
 void sent_open(struct sent *sent, const char *spool)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     const char *slash = strrchr(spool, '/');
     int directory = slash ? (int)(slash - spool) + 1 : 0;
     struct frame frame;
 
     *sent = (struct sent){ .any = false };
-    machine_read(sent->machine);
+    sent_machine_read(sent->machine);
     if (snprintf(sent->file, sizeof(sent->file), "%.*s.%s.sent", directory, spool,
                  spool + directory) >= (int)sizeof(sent->file))
         sent->file[0] = '\0';
-    if (note_read(sent) || spool_reader_open(spool, &reader, NULL) < 0)
+    if (sent_note_read(sent) || spool_reader_open(spool, &reader, NULL) < 0)
         return;
     while (spool_next(reader, &frame, NULL) == 1) {
         sent->any = true;

@@ -10,27 +10,13 @@
 #include "agent/send/shrink_private.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "wire/field.h"
 #include "wire/spool.h"
-
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
-}
-
-static void writer_clean(struct spool_writer **writer)
-{
-    spool_writer_close(*writer);
-}
 
 /* ---- the first pass: what is there ---- */
 
-static bool number_is_finite(double value)
-{
-    return value - value == 0;
-}
-
 /* What is left of the frame when the ops are gone. */
-static uint32_t bare_bytes(const struct fact_step *step)
+static uint32_t shrink_bare_bytes(const struct fact_step *step)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct fact_step bare = *step;
@@ -40,16 +26,16 @@ static uint32_t bare_bytes(const struct fact_step *step)
     return FRAME_HEADER_BYTES + (uint32_t)payload.size;
 }
 
-static void item_numbers(const struct fact_step *step, struct shrink_item *ret)
+static void shrink_item_numbers(const struct fact_step *step, struct shrink_item *ret)
 {
     ret->numbers = step->metric_set || step->digest_parts;
-    ret->bare_bytes = step->flags & STEP_BARE ? ret->bytes : bare_bytes(step);
+    ret->bare_bytes = step->flags & STEP_BARE ? ret->bytes : shrink_bare_bytes(step);
     for (int i = 0; i < FACT_METRICS; i++)
-        ret->odd |= step->metric_set & 1u << i && !number_is_finite(step->metric[i]);
+        ret->odd |= step->metric_set & 1u << i && !field_is_finite(step->metric[i]);
 }
 
 /* What may go at all: steps, merged ones, and beats that are not a rank's last word. */
-static bool item_of(const struct frame *frame, struct shrink_item *ret)
+static bool shrink_item_of(const struct frame *frame, struct shrink_item *ret)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
@@ -67,7 +53,7 @@ static bool item_of(const struct frame *frame, struct shrink_item *ret)
         ret->attempt = step.attempt;
         ret->step = step.step;
         ret->ring = hash64_u64(hash64_u64(step.rank, step.attempt), step.ring);
-        item_numbers(&step, ret);
+        shrink_item_numbers(&step, ret);
         return true;
     case FRAME_MERGED:
         if (fact_merged_get(in, &merged) < 0)
@@ -89,7 +75,7 @@ static bool item_of(const struct frame *frame, struct shrink_item *ret)
     }
 }
 
-static int item_add(struct shrink *shrink, const struct shrink_item *item)
+static int shrink_item_add(struct shrink *shrink, const struct shrink_item *item)
 {
     if (!ARRAY_FIT(shrink->item, shrink->room, shrink->items + 1))
         return -ENOMEM;
@@ -99,7 +85,7 @@ static int item_add(struct shrink *shrink, const struct shrink_item *item)
 
 static int shrink_list(struct shrink *shrink, const char *path, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     const struct shrink_settings *settings = shrink->settings;
     struct frame frame;
     int result = spool_reader_open(path, &reader, err);
@@ -108,10 +94,10 @@ static int shrink_list(struct shrink *shrink, const char *path, struct err *err)
         struct shrink_item item;
 
         shrink->frames++;
-        if (item_of(&frame, &item)) {
+        if (shrink_item_of(&frame, &item)) {
             item.place = shrink->frames - 1;
             item.acknowledged = frame.number < settings->acknowledged(settings->arg, frame.boot);
-            if (item_add(shrink, &item) < 0)
+            if (shrink_item_add(shrink, &item) < 0)
                 return err_nomem(err);
         }
         if (settings->any_sent && frame.number <= settings->sent_number) /* that one may be gone */
@@ -150,8 +136,8 @@ static void shrink_take_hello(struct shrink *shrink, struct reader in)
 }
 
 /* Without its shape only its duration is known, which is more than nothing. */
-static int step_get(const struct shrink *shrink, struct reader in, struct fact_step *ret,
-                    int64_t *own_ns)
+static int shrink_step_get(const struct shrink *shrink, struct reader in, struct fact_step *ret,
+                           int64_t *own_ns)
 {
     const uint64_t *at = map_get(&shrink->shape, fact_step_shape(in));
     int result = at ? fact_step_get(in, &shrink->shapes[*at], ret) : -EPROTO;
@@ -166,17 +152,17 @@ static int step_get(const struct shrink *shrink, struct reader in, struct fact_s
     return result;
 }
 
-static int fold_step(struct shrink *shrink, struct shrink_block *block, struct reader in)
+static int shrink_fold_step(struct shrink *shrink, struct shrink_block *block, struct reader in)
 {
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
     struct shrink_part part;
-    int result = step_get(shrink, in, &step, &part.local_ns);
+    int result = shrink_step_get(shrink, in, &step, &part.local_ns);
 
     if (result < 0)
         return result == -ENOMEM ? result : 0;
     part.most_ns = part.local_ns;
     part.rank = step.rank;
-    part.told = 1;
+    part.steps = 1;
     shrink->counts.merged++;
     shrink->counts.numbers_merged += step.metric_set || step.digest_parts;
     return shrink_fold(
@@ -190,7 +176,7 @@ static int fold_step(struct shrink *shrink, struct shrink_block *block, struct r
         &part, 1);
 }
 
-static int fold_merged(struct shrink *shrink, struct shrink_block *block, struct reader in)
+static int shrink_fold_merged(struct shrink *shrink, struct shrink_block *block, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = fact_merged_get(in, &merged);
@@ -198,11 +184,11 @@ static int fold_merged(struct shrink *shrink, struct shrink_block *block, struct
     for (uint32_t i = 0; i < merged.ranks && result == 0; i++) {
         const struct merged_rank *rank = &merged.rank[i];
         struct shrink_part part = { .rank = merged.rank_from + i,
-                                    .told = rank->told,
+                                    .steps = rank->steps,
                                     .local_ns = rank->local_ns,
                                     .most_ns = rank->local_ns + rank->excess_ns };
 
-        if (rank->told)
+        if (rank->steps)
             result = shrink_fold(block, &merged, &part, 1);
     }
     shrink->dropped += merged.dropped;
@@ -210,8 +196,8 @@ static int fold_merged(struct shrink *shrink, struct shrink_block *block, struct
 }
 
 /* In the place and with the number of the last frame that went into it. */
-static int write_block(struct shrink *shrink, struct spool_writer *writer, const struct frame *last,
-                       struct shrink_block *block, struct err *err)
+static int shrink_write_block(struct shrink *shrink, struct spool_writer *writer,
+                              const struct frame *last, struct shrink_block *block, struct err *err)
 {
     static const struct shrink_block nothing;
     CLEAN(buf_fini) struct buf payload = { 0 };
@@ -230,14 +216,14 @@ static int write_block(struct shrink *shrink, struct spool_writer *writer, const
 }
 
 /* Its ops go; it stays what it was in all else, and has its own number. */
-static int write_bare(struct shrink *shrink, struct spool_writer *writer, const struct frame *from,
-                      struct err *err)
+static int shrink_write_bare(struct shrink *shrink, struct spool_writer *writer,
+                             const struct frame *from, struct err *err)
 {
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct frame frame = *from;
     int result =
-        step_get(shrink, reader_of(from->payload, from->payload_bytes), &step, &step.own_ns);
+        shrink_step_get(shrink, reader_of(from->payload, from->payload_bytes), &step, &step.own_ns);
 
     if (result == -ENOMEM)
         return err_nomem(err);
@@ -253,8 +239,9 @@ static int write_bare(struct shrink *shrink, struct spool_writer *writer, const 
     return spool_put_frame(writer, &frame, err);
 }
 
-static int copy_item(struct shrink *shrink, struct spool_writer *writer, const struct frame *frame,
-                     const struct shrink_item *item, struct err *err)
+static int shrink_copy_item(struct shrink *shrink, struct spool_writer *writer,
+                            const struct frame *frame, const struct shrink_item *item,
+                            struct err *err)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct shrink_block *block = item->block == SHRINK_NONE ? NULL : &shrink->block[item->block];
@@ -263,27 +250,27 @@ static int copy_item(struct shrink *shrink, struct spool_writer *writer, const s
     if (item->fate == SHRINK_STAYS)
         return spool_put_frame(writer, frame, err);
     if (item->fate == SHRINK_BARE)
-        return write_bare(shrink, writer, frame, err);
+        return shrink_write_bare(shrink, writer, frame, err);
     if (item->fate == SHRINK_KNOWN) /* the controller has it */
         return 0;
     if (item->type == FRAME_STEP)
-        result = fold_step(shrink, block, in);
+        result = shrink_fold_step(shrink, block, in);
     else if (item->type == FRAME_MERGED)
-        result = fold_merged(shrink, block, in);
+        result = shrink_fold_merged(shrink, block, in);
     if (result == -ENOMEM)
         return err_nomem(err);
     if (result < 0)
         return err_set(err, result, "frame %llu is damaged", (unsigned long long)frame->number);
     if (item->closes)
-        return write_block(shrink, writer, frame, block, err);
+        return shrink_write_block(shrink, writer, frame, block, err);
     shrink->dropped++;
     return 0;
 }
 
 static int shrink_rewrite(struct shrink *shrink, const char *path, const char *to, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
-    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_writer_clean) struct spool_writer *writer = NULL;
     uint64_t place = 0;
     size_t at = 0;
     struct frame frame;
@@ -302,7 +289,7 @@ static int shrink_rewrite(struct shrink *shrink, const char *path, const char *t
         if (result < 0)
             return err_nomem(err);
         if (at < shrink->items && shrink->item[at].place == place)
-            result = copy_item(shrink, writer, &frame, &shrink->item[at++], err);
+            result = shrink_copy_item(shrink, writer, &frame, &shrink->item[at++], err);
         else
             result = spool_put_frame(writer, &frame, err);
         place++;

@@ -30,12 +30,12 @@ void shrink_fini(struct shrink *shrink)
     map_fini(&shrink->shape);
 }
 
-static void map_clean(struct map *map)
+static void shrink_map_clean(struct map *map)
 {
     map_fini(map);
 }
 
-static bool has_steps(const struct shrink_item *item)
+static bool shrink_has_steps(const struct shrink_item *item)
 {
     return item->type == FRAME_STEP || (item->type == FRAME_MERGED && !item->mark);
 }
@@ -64,7 +64,7 @@ static void still_keep(struct shrink *shrink, const struct still *still)
 
 static int still_find(struct shrink *shrink)
 {
-    CLEAN(map_clean) struct map rings = { 0 };
+    CLEAN(shrink_map_clean) struct map rings = { 0 };
     CLEAN(free_clean) struct still *still = NULL;
     size_t count = 0, room = 0;
 
@@ -95,9 +95,9 @@ static int still_find(struct shrink *shrink)
 }
 
 /* The next agent goes on from the last step of each ring. */
-static int last_steps_stay(struct shrink *shrink)
+static int shrink_last_steps_stay(struct shrink *shrink)
 {
-    CLEAN(map_clean) struct map last = { 0 };
+    CLEAN(shrink_map_clean) struct map last = { 0 };
 
     for (size_t i = shrink->items; i > 0; i--) {
         struct shrink_item *item = &shrink->item[i - 1];
@@ -116,7 +116,7 @@ static int last_steps_stay(struct shrink *shrink)
 }
 
 /* The first pass: of steps with numbers only the ops go.  Returns how many bytes are left of what may go. */
-static uint64_t choose_ops(struct shrink *shrink)
+static uint64_t shrink_choose_ops(struct shrink *shrink)
 {
     uint64_t bytes = 0;
 
@@ -143,9 +143,9 @@ static uint64_t choose_ops(struct shrink *shrink)
 }
 
 /* The second: the numbers alone are too many. */
-static int choose_numbers(struct shrink *shrink, uint64_t bytes)
+static int shrink_choose_numbers(struct shrink *shrink, uint64_t bytes)
 {
-    CLEAN(map_clean) struct map odd = { 0 };
+    CLEAN(shrink_map_clean) struct map odd = { 0 };
 
     for (size_t i = 0; i < shrink->items && bytes > shrink->settings->bytes_max; i++) {
         struct shrink_item *item = &shrink->item[i];
@@ -169,9 +169,9 @@ static int choose_numbers(struct shrink *shrink, uint64_t bytes)
 /* All may go but what must stay; of that so much goes, oldest first, that the rest fits. */
 static int shrink_choose(struct shrink *shrink)
 {
-    uint64_t bytes = choose_ops(shrink);
+    uint64_t bytes = shrink_choose_ops(shrink);
 
-    return bytes > shrink->settings->bytes_max ? choose_numbers(shrink, bytes) : 0;
+    return bytes > shrink->settings->bytes_max ? shrink_choose_numbers(shrink, bytes) : 0;
 }
 
 static void shrink_first_fates(struct shrink *shrink)
@@ -179,7 +179,7 @@ static void shrink_first_fates(struct shrink *shrink)
     uint32_t rank_from = UINT32_MAX;
 
     for (size_t i = 0; i < shrink->items; i++) {
-        if (has_steps(&shrink->item[i]))
+        if (shrink_has_steps(&shrink->item[i]))
             rank_from = MIN(rank_from, shrink->item[i].rank);
     }
     for (size_t i = 0; i < shrink->items; i++) {
@@ -188,18 +188,18 @@ static void shrink_first_fates(struct shrink *shrink)
         item->fate = item->acknowledged ? SHRINK_KNOWN : SHRINK_GOES;
         if (item->place + 1 == shrink->frames ||
             (!item->acknowledged && item->place < shrink->sent_end) ||
-            (has_steps(item) &&
+            (shrink_has_steps(item) &&
              (item->rank_end - rank_from >= RANKS_MAX || item->rank_end == UINT32_MAX)))
             item->fate = SHRINK_STAYS;
     }
 }
 
-static uint64_t block_bytes(const struct shrink *shrink, uint32_t blocks)
+static uint64_t shrink_block_bytes(const struct shrink *shrink, uint32_t blocks)
 {
     uint32_t rank_from = UINT32_MAX, rank_end = 0;
 
     for (size_t i = 0; i < shrink->items; i++) {
-        if (shrink->item[i].fate == SHRINK_GOES && has_steps(&shrink->item[i])) {
+        if (shrink->item[i].fate == SHRINK_GOES && shrink_has_steps(&shrink->item[i])) {
             rank_from = MIN(rank_from, shrink->item[i].rank);
             rank_end = MAX(rank_end, shrink->item[i].rank_end);
         }
@@ -210,14 +210,14 @@ static uint64_t block_bytes(const struct shrink *shrink, uint32_t blocks)
 /* Gives each step that goes its block; returns how many there are, or -ENOMEM. */
 static int64_t shrink_assign_blocks(struct shrink *shrink, uint64_t block_steps)
 {
-    CLEAN(map_clean) struct map blocks = { 0 };
+    CLEAN(shrink_map_clean) struct map blocks = { 0 };
     uint32_t count = 0;
 
     for (size_t i = 0; i < shrink->items; i++) {
         struct shrink_item *item = &shrink->item[i];
         uint64_t *at;
 
-        if (item->fate != SHRINK_GOES || !has_steps(item))
+        if (item->fate != SHRINK_GOES || !shrink_has_steps(item))
             continue;
         at = map_put(&blocks, hash64_u64(item->attempt, item->step / block_steps), count);
         if (!at)
@@ -231,7 +231,7 @@ static int64_t shrink_assign_blocks(struct shrink *shrink, uint64_t block_steps)
 /* Each block is written in the place of the last frame that goes into it.  Beats that go after all of them
  * leave a merged frame of no steps, which counts them.
  */
-static int close_blocks(struct shrink *shrink)
+static int shrink_close_blocks(struct shrink *shrink)
 {
     CLEAN(free_clean) bool *closed = calloc(shrink->blocks + 1, sizeof(*closed));
     bool any = false;
@@ -260,25 +260,26 @@ int shrink_plan(struct shrink *shrink)
     uint64_t block_steps = BLOCK_STEPS;
 
     shrink_first_fates(shrink);
-    if (last_steps_stay(shrink) < 0 || still_find(shrink) < 0)
+    if (shrink_last_steps_stay(shrink) < 0 || still_find(shrink) < 0)
         return -ENOMEM;
     if (shrink_choose(shrink) < 0)
         return -ENOMEM;
     do
         blocks = shrink_assign_blocks(shrink, block_steps);
-    while (blocks > 1 && block_bytes(shrink, (uint32_t)blocks) > shrink->settings->bytes_max / 4 &&
+    while (blocks > 1 &&
+           shrink_block_bytes(shrink, (uint32_t)blocks) > shrink->settings->bytes_max / 4 &&
            (block_steps *= 2) <= BLOCK_STEPS_MAX);
     if (blocks < 0)
         return -ENOMEM;
     shrink->blocks = (uint32_t)blocks;
     shrink->block = calloc(shrink->blocks + 1, sizeof(*shrink->block));
-    return shrink->block ? close_blocks(shrink) : -ENOMEM;
+    return shrink->block ? shrink_close_blocks(shrink) : -ENOMEM;
 }
 
 /* ---- folding ---- */
 
 /* Room for this rank between those that are there. */
-static int block_reach(struct fact_merged *merged, uint32_t rank)
+static int shrink_block_reach(struct fact_merged *merged, uint32_t rank)
 {
     uint32_t from = merged->ranks ? MIN(merged->rank_from, rank) : rank;
     uint32_t end = merged->ranks ? MAX(merged->rank_from + merged->ranks, rank + 1) : rank + 1;
@@ -307,16 +308,16 @@ int shrink_fold(struct shrink_block *block, const struct fact_merged *span,
     for (uint32_t i = 0; i < parts; i++) {
         struct merged_rank *rank;
         int64_t most_ns;
-        uint32_t told;
+        uint32_t steps;
 
-        if (block_reach(merged, part[i].rank) < 0)
+        if (shrink_block_reach(merged, part[i].rank) < 0)
             return -ENOMEM;
         rank = &merged->rank[part[i].rank - merged->rank_from];
         most_ns = MAX(rank->local_ns + rank->excess_ns, part[i].most_ns);
-        told = rank->told + part[i].told;
+        steps = rank->steps + part[i].steps;
         rank->local_ns +=
-            (int64_t)((double)(part[i].local_ns - rank->local_ns) * part[i].told / told);
-        rank->told = (uint16_t)MIN(told, UINT16_MAX);
+            (int64_t)((double)(part[i].local_ns - rank->local_ns) * part[i].steps / steps);
+        rank->steps = (uint16_t)MIN(steps, UINT16_MAX);
         rank->excess_ns = most_ns - rank->local_ns;
     }
     merged->attempt = span->attempt;

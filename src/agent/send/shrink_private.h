@@ -62,7 +62,7 @@ void shrink_fini(struct shrink *shrink);
 int shrink_plan(struct shrink *shrink); /* sets fates and blocks; -ENOMEM */
 
 struct shrink_part { /* of a rank */
-    uint32_t rank, told;
+    uint32_t rank, steps;
     int64_t local_ns, most_ns; /* mean, and of the longest */
 };
 /* `span`: the steps that it is of, their begin and the longest one's duration. */

@@ -388,7 +388,7 @@ static inline void stage_await(const struct stage *stage, uint32_t rank,
 }
 
 /* How often `text` is in what the agents have said. */
-static inline unsigned stage_said(const struct stage *stage, const char *text)
+static inline unsigned stage_logged(const struct stage *stage, const char *text)
 {
     CLEAN(file_clean) FILE *file = fopen(stage->words, "re");
     char line[1024];

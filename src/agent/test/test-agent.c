@@ -320,9 +320,9 @@ static void hostile_files_get_one_line_and_are_ignored(void **state)
     stage_end(agent);
     stage_account(stage, 0, &account);
     account_check(&account, 200);
-    assert_int_equal(stage_said(stage, "rank-1.0.ring"), 1);
-    assert_int_equal(stage_said(stage, "rank-2.0.ring"), 1);
-    assert_int_equal(stage_said(stage, "swp"), 0);
+    assert_int_equal(stage_logged(stage, "rank-1.0.ring"), 1);
+    assert_int_equal(stage_logged(stage, "rank-2.0.ring"), 1);
+    assert_int_equal(stage_logged(stage, "swp"), 0);
 }
 
 static void a_ring_cut_short_while_it_is_read_gets_one_line(void **state)
@@ -342,7 +342,7 @@ static void a_ring_cut_short_while_it_is_read_gets_one_line(void **state)
     stage_kill(rank);
     stage_await(stage, 0, has_final, &account);
     stage_end(agent);
-    assert_int_equal(stage_said(stage, "the rest of this ring is ignored"), 1);
+    assert_int_equal(stage_logged(stage, "the rest of this ring is ignored"), 1);
 }
 
 static void limit_files(void)
@@ -365,7 +365,7 @@ static void a_full_disk_stops_nothing_for_good(void **state)
     pid_t rank = stage_rank(0, 400, 2 * NS_PER_MS);
 
     for (int64_t until = time_mono_ns() + STAGE_PATIENCE_NS;
-         !stage_said(stage, "cannot write the spool");) {
+         !stage_logged(stage, "cannot write the spool");) {
         assert_true(time_mono_ns() < until);
         stage_sleep(5 * NS_PER_MS);
     }
@@ -377,8 +377,8 @@ static void a_full_disk_stops_nothing_for_good(void **state)
     stage_account(stage, 0, &account);
     account_check(&account, 400);
     assert_int_equal(account.steps, 400); /* they waited in the ring */
-    assert_int_equal(stage_said(stage, "cannot write the spool"), 1);
-    assert_int_equal(stage_said(stage, "is writable again"), 1);
+    assert_int_equal(stage_logged(stage, "cannot write the spool"), 1);
+    assert_int_equal(stage_logged(stage, "is writable again"), 1);
 }
 
 static void without_a_launcher_the_agent_tells_exits(void **state)
@@ -418,7 +418,7 @@ static void an_agent_reads_the_rings_of_its_own_node(void **state)
     stage_await(stage, 0, has_final, &account);
     other = stage_agent_as(stage, "n7", NULL); /* no such node */
     assert_int_not_equal(stage_wait(other), 0);
-    assert_int_equal(stage_said(stage, "no node n7"), 1);
+    assert_int_equal(stage_logged(stage, "no node n7"), 1);
     stage_end(agent);
     stage_account(stage, 1, &account);
     assert_int_equal(account.rings + account.steps, 0);
@@ -433,7 +433,7 @@ static void a_node_has_one_agent(void **state)
     agent = stage_agent(stage);
     stage_await(stage, 0, has_ring, &account);
     assert_int_not_equal(stage_wait(stage_agent(stage)), 0);
-    assert_int_equal(stage_said(stage, "another process is writing it"), 1);
+    assert_int_equal(stage_logged(stage, "another process is writing it"), 1);
     stage_end(agent);
     stage_kill(rank);
 }

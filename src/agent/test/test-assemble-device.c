@@ -146,6 +146,55 @@ static void a_device_that_never_ends_is_given_up(void **state)
     assert_true(out.step.flags & STEP_AHEAD);
 }
 
+/* ---- of some operations only the launch is known ---- */
+
+static void launch_message(struct assemble *a, int64_t ms, uint64_t step, uint8_t what,
+                           uint32_t peer)
+{
+    struct ring_event event = at(ms, step, RING_P2P_ENQUEUE);
+
+    event.comm = 0;
+    event.stream = LOCKSTEP_DEVICE_LAUNCHES;
+    event.detail = what;
+    event.c = peer;
+    assemble_event(a, &event);
+}
+
+static void launches_without_times_are_counted_and_hold_no_step_back(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+    CLEAN(assembled_fini) struct assembled out = { 0 };
+    struct fact_beat beat;
+
+    (void)state;
+    assemble_comm(a, 0, 77);
+    put(a, 100, 0, RING_STEP_BEGIN);
+    for (uint32_t peer = 0; peer < 2; peer++) {
+        launch_message(a, 101, 0, LOCKSTEP_OP_SEND, peer);
+        launch_message(a, 101, 0, LOCKSTEP_OP_RECV, peer);
+    }
+    launch_message(a, 102, 0, LOCKSTEP_OP_SEND, 1);
+    put(a, 109, 0, RING_STEP_END);
+    put(a, 110, 1, RING_STEP_BEGIN);
+    assemble_round(a);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.flags, STEP_HOST_VIEW | STEP_UNTIMED);
+    assert_int_equal(out.shape.count, 0);
+    assemble_view(a, 200 * MS, &beat);
+    assert_int_equal(beat.channels, 0); /* launches are progress */
+    assemble_view(a, 1200 * MS, &beat);
+    assert_int_equal(beat.ops, 0);
+    assert_int_equal(beat.channels, 4);
+    for (uint32_t i = 0; i < beat.channels; i++) {
+        const struct beat_channel *channel = &beat.channel[i];
+        bool twice = channel->what == LOCKSTEP_OP_SEND && channel->peer == 1;
+
+        assert_int_equal(channel->comm, 77);
+        assert_int_equal(channel->enqueued, twice ? 2 : 1);
+        assert_true(channel->started == BEAT_UNKNOWN && channel->ended == BEAT_UNKNOWN);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +203,7 @@ int main(void)
         cmocka_unit_test(who_catches_up_in_a_step_was_ahead_in_it),
         cmocka_unit_test(a_device_that_lags_is_waited_for_longer),
         cmocka_unit_test(a_device_that_never_ends_is_given_up),
+        cmocka_unit_test(launches_without_times_are_counted_and_hold_no_step_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -386,7 +386,7 @@ static void what_is_too_much_of_it_is_counted(void **state)
 {
     CLEAN(destroy) struct assemble *a = assemble_create(&id);
     struct assembled out = { 0 };
-    uint64_t told = 0;
+    uint64_t methods = 0;
 
     (void)state;
     assemble_comm(a, 3, 77);
@@ -394,13 +394,13 @@ static void what_is_too_much_of_it_is_counted(void **state)
         put_method(a, 3, UINT64_C(1) << i, 16, "RING/SIMPLE");
     for (uint64_t i = 0; i < 1000; i++) {
         while (assemble_take(a, &out) == 1) {
-            told += out.kind == ASSEMBLED_METHOD;
+            methods += out.kind == ASSEMBLED_METHOD;
             assembled_fini(&out);
         }
         put_method(a, 3, 3000 + i % 7, 1 + i % 2, "RING/SIMPLE"); /* sizes of one class */
     }
     take_nothing(a);
-    assert_int_equal(told, 16 + 32);
+    assert_int_equal(methods, 16 + 32);
     assert_int_equal(assemble_methods_dropped(a),
                      4 + (1000 - 32) / 2); /* every second one is as the last that was told */
 }

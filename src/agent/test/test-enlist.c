@@ -14,7 +14,7 @@
 #include <errno.h>
 
 #include "agent/send/enlist.h"
-#include "base/token.h"
+#include "base/net/token.h"
 #include "core/buf.h"
 #include "core/clean.h"
 

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,9 +33,12 @@ static int place_make(void **state)
     if (!place)
         return -1;
     snprintf(place->dir, sizeof(place->dir), "/tmp/lockstep-rank-procs.XXXXXX");
-    snprintf(place->run, sizeof(place->run), "rank-procs-%d", (int)getpid());
     *state = place;
-    return mkdtemp(place->dir) ? 0 : -1;
+    if (!mkdtemp(place->dir))
+        return -1;
+    /* Another name for each test: a killed child of the one before may still be there. */
+    snprintf(place->run, sizeof(place->run), "%s", place->dir + strlen("/tmp/"));
+    return 0;
 }
 
 static int place_remove(void **state)

@@ -127,7 +127,7 @@ static struct spool_writer *begin(void)
 
 struct tally {
     uint64_t frames, steps, merged, blocks, beats, finals, others, dropped;
-    uint64_t told[RANKS]; /* steps of each, single or merged */
+    uint64_t of_rank[RANKS]; /* steps of each, single or merged */
     uint64_t first_single;
     int64_t mean_ns[RANKS];
     uint64_t last_number;
@@ -144,8 +144,8 @@ static void tally_merged(struct tally *tally, struct reader in)
         uint32_t rank = merged.rank_from + i - RANK_FROM;
 
         assert_true(rank < RANKS);
-        tally->told[rank] += merged.rank[i].told;
-        tally->merged += merged.rank[i].told;
+        tally->of_rank[rank] += merged.rank[i].steps;
+        tally->merged += merged.rank[i].steps;
         tally->mean_ns[rank] = merged.rank[i].local_ns;
     }
 }
@@ -168,7 +168,7 @@ static struct tally count(const char *file)
         tally.frames++;
         if (frame.type == FRAME_STEP) {
             assert_int_equal(fact_step_head_get(in, &step), 0);
-            tally.told[step.rank - RANK_FROM]++;
+            tally.of_rank[step.rank - RANK_FROM]++;
             tally.steps++;
             tally.first_single = step.step < tally.first_single ? step.step : tally.first_single;
         } else if (frame.type == FRAME_MERGED) {
@@ -221,7 +221,7 @@ static void the_oldest_steps_are_merged_and_each_is_told_once(void **state)
     assert_true(after.merged > 0 && after.steps > 0);
     assert_int_equal(after.steps + after.merged, before.steps);
     for (int i = 0; i < RANKS; i++) {
-        assert_int_equal(after.told[i], 500);
+        assert_int_equal(after.of_rank[i], 500);
         assert_true(llabs(after.mean_ns[i] - (i + 1) * MS) < MS / 100);
     }
     assert_true(after.first_single > 300); /* the newest are still single ones */
@@ -406,13 +406,13 @@ static void put_numbers(struct spool_writer *writer, uint64_t count, uint64_t od
 
 struct numbers {
     uint64_t bare, whole, odd;
-    uint64_t newest_bare, oldest_whole; /* steps */
+    uint64_t newest_bare, oldest_complete; /* steps */
 };
 
 /* What is said in each step that is still a single one is what was said in it. */
 static struct numbers numbers_of(uint64_t odd)
 {
-    struct numbers ret = { .oldest_whole = UINT64_MAX };
+    struct numbers ret = { .oldest_complete = UINT64_MAX };
     struct spool_reader *reader;
     struct frame frame;
 
@@ -441,7 +441,7 @@ static struct numbers numbers_of(uint64_t odd)
             ret.newest_bare = step.step > ret.newest_bare ? step.step : ret.newest_bare;
         } else {
             ret.whole++;
-            ret.oldest_whole = step.step < ret.oldest_whole ? step.step : ret.oldest_whole;
+            ret.oldest_complete = step.step < ret.oldest_complete ? step.step : ret.oldest_complete;
         }
     }
     spool_reader_close(reader);
@@ -463,7 +463,7 @@ static void losses_and_digests_stay_when_the_ops_go(void **state)
     now = numbers_of(UINT64_MAX);
     assert_int_equal(now.bare + now.whole, RANKS * 200); /* every one is still told singly ... */
     assert_true(now.bare > 0 && now.whole > RANKS);
-    assert_true(now.newest_bare <= now.oldest_whole); /* ... the newest with their ops */
+    assert_true(now.newest_bare <= now.oldest_complete); /* ... the newest with their ops */
     assert_int_equal(count(path).merged, 0);
 }
 

@@ -260,7 +260,7 @@ static void the_whole_look_names_where_it_is_and_lets_it_go(void **state)
         .proc = ref_of(native_start()), .rank = 3, .attempt = 1, .state = 'S', .native = true
     };
     struct fact_stack fact = { 0 };
-    struct stack *stack;
+    struct proc_look *stack;
     char traced[32] = "";
     int result;
 
@@ -268,7 +268,7 @@ static void the_whole_look_names_where_it_is_and_lets_it_go(void **state)
     assert_int_equal(stack_begin(&ask, time_mono_ns(), &stack), 0);
     while ((result = stack_poll(stack, time_mono_ns(), &fact)) == 0)
         usleep(10000);
-    stack_end(stack);
+    proc_look_end(stack);
     assert_int_equal(result, 1);
     assert_int_equal(fact.rank, 3);
     assert_int_equal(fact.attempt, 1);
@@ -302,7 +302,7 @@ static void another_users_process_is_neither_read_nor_stopped(void **state)
 {
     struct stack_ask ask = { .proc = ref_of(native_start()), .state = 'S', .native = true };
     struct fact_stack fact = { 0 };
-    struct stack *stack;
+    struct proc_look *stack;
     char traced[32] = "";
     int result;
 
@@ -316,7 +316,7 @@ static void another_users_process_is_neither_read_nor_stopped(void **state)
         assert_string_equal(traced, "0\n");
         usleep(1000);
     }
-    stack_end(stack);
+    proc_look_end(stack);
     assert_int_equal(result, 1);
     assert_string_equal(fact.channel, "");
     assert_string_equal(fact.kernel, "");
@@ -439,7 +439,7 @@ static void table_fill(int from, int spare, rlim_t size)
 static int full_table_look(const struct stack_ask *ask, const int pipe_fd[static 2])
 {
     struct fact_stack fact;
-    struct stack *stack;
+    struct proc_look *stack;
     int result;
 
     dup2(pipe_fd[1], STDIN_FILENO);

@@ -29,7 +29,7 @@ static const struct logprocess processes[] = {
 };
 
 struct scene {
-    struct log_event note[8];
+    struct log_event event[8];
     struct logs logs;
     struct verdict verdict[2];
     struct postmortem_watched watched;
@@ -41,7 +41,7 @@ static void scene_init(struct scene *scene, unsigned kind, unsigned layer, uint3
     struct verdict *verdict = &scene->verdict[0];
 
     memset(scene, 0, sizeof(*scene));
-    scene->logs.note = scene->note;
+    scene->logs.event = scene->event;
     scene->watched = (struct postmortem_watched){ .run = "run",
                                                   .process = processes,
                                                   .processes = COUNT(processes),
@@ -66,19 +66,19 @@ static void scene_init(struct scene *scene, unsigned kind, unsigned layer, uint3
 static struct log_event *line(struct scene *scene, unsigned kind, unsigned layer, const char *node,
                               uint32_t pid, int64_t real_ns)
 {
-    struct log_event *note = &scene->note[scene->logs.notes++];
+    struct log_event *event = &scene->event[scene->logs.events++];
 
-    *note = (struct log_event){ .kind = (uint8_t)kind,
-                                .layer = (uint8_t)layer,
-                                .rank = LOG_EVENT_NO_RANK,
-                                .pid = pid,
-                                .line = (uint32_t)scene->logs.notes,
-                                .real_ns = real_ns,
-                                .file = "dmesg.txt" };
-    snprintf(note->node, sizeof(note->node), "%s", node);
-    snprintf(note->cause, sizeof(note->cause), "%s by the kernel", verdict_layer_name(layer));
-    snprintf(note->text, sizeof(note->text), "a line about %s", verdict_layer_name(layer));
-    return note;
+    *event = (struct log_event){ .kind = (uint8_t)kind,
+                                 .layer = (uint8_t)layer,
+                                 .rank = LOG_EVENT_NO_RANK,
+                                 .pid = pid,
+                                 .line = (uint32_t)scene->logs.events,
+                                 .real_ns = real_ns,
+                                 .file = "dmesg.txt" };
+    snprintf(event->node, sizeof(event->node), "%s", node);
+    snprintf(event->cause, sizeof(event->cause), "%s by the kernel", verdict_layer_name(layer));
+    snprintf(event->text, sizeof(event->text), "a line about %s", verdict_layer_name(layer));
+    return event;
 }
 
 static const struct verdict *judged(struct scene *scene)
@@ -125,7 +125,7 @@ static void the_same_number_on_another_node_or_at_another_time_is_somebody_else(
     line(&scene, LOG_EVENT_NODE, LAYER_CPU, "n0", 0, THEN);
     line(&scene, LOG_EVENT_NODE, LAYER_CPU, "", 0, THEN); /* of which node? */
     /* rank 1's Xid moves nothing: rank 3 ended later than a minute after it would have been told */
-    scene.note[0].real_ns = THEN - 300 * S;
+    scene.event[0].real_ns = THEN - 300 * S;
     unchanged(&scene);
     (void)state;
 }

@@ -38,10 +38,11 @@ static void stage_init(struct stage *stage)
     memset(stage, 0, sizeof(*stage));
     for (uint32_t g = 0; g < 5; g++)
         stage->group[g] =
-            (struct dump_group){ .member = members[g], .members = g == ALL ? 4 : 2, .said = true };
+            (struct dump_group){ .member = members[g], .members = g == ALL ? 4 : 2, .given = true };
     for (uint32_t r = 0; r < 4; r++)
-        stage->rank[r] =
-            (struct dump_rank){ .rank = r, .left = DUMP_EMPTY, .op = stage->op[r], .whole = true };
+        stage->rank[r] = (struct dump_rank){
+            .rank = r, .left = DUMP_EMPTY, .op = stage->op[r], .complete = true
+        };
     stage->what[0] =
         (struct dump_what){ .name = "all_reduce", .dtype = "Float", .in_count = 8, .out_count = 8 };
     stage->what[1] =
@@ -386,17 +387,17 @@ static void lines_of_kernels_count_when_they_are_of_its_time(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct stage stage;
         struct findings found;
-        struct log_event note = { .kind = LOG_EVENT_XID,
-                                  .layer = LAYER_PCIE,
-                                  .rank = LOG_EVENT_NO_RANK,
-                                  .node = "n1",
-                                  .cause = "GPU has fallen off the bus" };
-        struct logs logs = { .note = &note, .notes = 1 };
+        struct log_event event = { .kind = LOG_EVENT_XID,
+                                   .layer = LAYER_PCIE,
+                                   .rank = LOG_EVENT_NO_RANK,
+                                   .node = "n1",
+                                   .cause = "GPU has fallen off the bus" };
+        struct logs logs = { .event = &event, .events = 1 };
 
         stage_init(&stage);
         stage.now = INT64_C(1790000000000000000);
         if (cases[i].dated)
-            note.real_ns = stage.now + cases[i].off_days * 86400 * INT64_C(1000000000);
+            event.real_ns = stage.now + cases[i].off_days * 86400 * INT64_C(1000000000);
         all_enter(&stage, TP0, 1, DUMP_COMPLETED);
         enters(&stage, 0, TP0, 2, DUMP_SCHEDULED);
         found = judge(&stage);
@@ -407,6 +408,108 @@ static void lines_of_kernels_count_when_they_are_of_its_time(void **state)
             fail_msg("case %zu: layer %u", i, found.verdict[0].layer);
         findings_fini(&found);
     }
+}
+
+static void expect_rank(struct stage *stage, uint32_t rank)
+{
+    struct findings found = judge(stage);
+
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].kind, VERDICT_HANG);
+    assert_int_equal(found.verdict[0].rank_count, 1);
+    assert_int_equal(found.verdict[0].rank[0], rank);
+    findings_fini(&found);
+}
+
+static void a_device_that_stopped_is_named_whatever_its_host_enqueued(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    for (uint32_t r = 0; r < 4; r++) {
+        enters(&stage, r, ALL, 2, r == 2 ? DUMP_SCHEDULED : DUMP_COMPLETED);
+        enters(&stage, r, ALL, 3, DUMP_SCHEDULED);
+    }
+    expect_rank(&stage, 2);
+}
+
+static void one_that_waits_for_a_transfer_is_not_named_but_its_silent_neighbour(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_init(&stage);
+    stage.rank[1].left = DUMP_NOTHING;
+    for (uint32_t r = 0; r < 4; r++) {
+        if (r == 1)
+            continue;
+        enters(&stage, r, ALL, 1, DUMP_COMPLETED);
+        enters(&stage, r, ALL, 2, r == 2 ? DUMP_SCHEDULED : DUMP_COMPLETED);
+        if (r != 2)
+            enters(&stage, r, ALL, 3, DUMP_SCHEDULED);
+    }
+    expect_rank(&stage, 1);
+}
+
+static void with_half_of_the_dumps_nobody_is_named_for_a_missing_one(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    stage.rank[2].left = stage.rank[3].left = DUMP_NOTHING;
+    for (uint32_t r = 0; r < 2; r++) {
+        enters(&stage, r, ALL, 1, DUMP_COMPLETED);
+        enters(&stage, r, ALL, 2, DUMP_SCHEDULED);
+    }
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].rank_count, 0);
+    assert_non_null(strstr(found.verdict[0].because[0].what, "2-3"));
+    findings_fini(&found);
+}
+
+static void a_dump_that_was_cut_off_names_nobody_beside_a_missing_one(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    stage.rank[2].left = DUMP_TRUNCATED;
+    stage.rank[3].left = DUMP_TRUNCATED;
+    for (uint32_t r = 0; r < 2; r++) {
+        enters(&stage, r, ALL, 1, DUMP_COMPLETED);
+        enters(&stage, r, ALL, 2, DUMP_SCHEDULED);
+    }
+    found = judge(&stage);
+    for (size_t i = 0; i < found.count; i++)
+        assert_int_equal(found.verdict[i].rank_count, 0);
+    findings_fini(&found);
+}
+
+static void dumps_of_a_job_at_work_name_nobody(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    stage.now = INT64_C(1790000000000000000);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    for (uint32_t r = 0; r < 3; r++)
+        enters(&stage, r, ALL, 2, DUMP_SCHEDULED);
+    for (uint32_t r = 0; r < 4; r++)
+        stage.rank[r].written_ns = stage.now + 300000000; /* on demand, 0.3 s later */
+    found = judge(&stage);
+    assert_int_equal(found.count, 0);
+    findings_fini(&found);
+    for (uint32_t r = 0; r < 4; r++)
+        stage.rank[r].written_ns = stage.now + INT64_C(600000000000); /* after a timeout */
+    expect_rank(&stage, 3);
 }
 
 int main(void)
@@ -426,6 +529,11 @@ int main(void)
         cmocka_unit_test(who_left_nothing_is_a_candidate_beside_a_culprit),
         cmocka_unit_test(a_status_that_lags_behind_the_ops_makes_no_hang),
         cmocka_unit_test(lines_of_kernels_count_when_they_are_of_its_time),
+        cmocka_unit_test(a_device_that_stopped_is_named_whatever_its_host_enqueued),
+        cmocka_unit_test(one_that_waits_for_a_transfer_is_not_named_but_its_silent_neighbour),
+        cmocka_unit_test(with_half_of_the_dumps_nobody_is_named_for_a_missing_one),
+        cmocka_unit_test(a_dump_that_was_cut_off_names_nobody_beside_a_missing_one),
+        cmocka_unit_test(dumps_of_a_job_at_work_name_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/address.h"
+#include "base/net/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

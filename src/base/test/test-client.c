@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/client.h"
+#include "base/net/client.h"
 
 #include <errno.h>
 #include <setjmp.h>

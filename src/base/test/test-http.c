@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/http.h"
+#include "base/net/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -34,7 +34,7 @@ static int manager(char *name, size_t room)
     return fd;
 }
 
-static const char *heard(int fd)
+static const char *received(int fd)
 {
     static char text[512];
     ssize_t size = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
@@ -55,16 +55,16 @@ static void the_manager_hears_ready_alive_and_stopping(void **state)
     notify_open(&notify);
     assert_null(getenv("NOTIFY_SOCKET"));
     notify_ready(&notify, "3 runs");
-    assert_string_equal(heard(fd), "READY=1\nSTATUS=3 runs");
+    assert_string_equal(received(fd), "READY=1\nSTATUS=3 runs");
     notify_alive(&notify, 10 * NS_PER_S);
-    assert_string_equal(heard(fd), "WATCHDOG=1");
+    assert_string_equal(received(fd), "WATCHDOG=1");
     notify_alive(&notify,
                  10 * NS_PER_S + NS_PER_S / 2); /* not due: half of the patience is a second */
-    assert_string_equal(heard(fd), "");
+    assert_string_equal(received(fd), "");
     notify_alive(&notify, 11 * NS_PER_S);
-    assert_string_equal(heard(fd), "WATCHDOG=1");
+    assert_string_equal(received(fd), "WATCHDOG=1");
     notify_stopping(&notify);
-    assert_string_equal(heard(fd), "STOPPING=1");
+    assert_string_equal(received(fd), "STOPPING=1");
     close(fd);
     notify_ready(&notify, "nobody there"); /* and nothing happens */
     notify_close(&notify);
@@ -100,7 +100,7 @@ static void a_watchdog_of_another_process_is_not_ours(void **state)
     setenv("WATCHDOG_PID", "1", 1);
     notify_open(&notify);
     notify_alive(&notify, NS_PER_S);
-    assert_string_equal(heard(fd), "");
+    assert_string_equal(received(fd), "");
     notify_close(&notify);
     close(fd);
 }

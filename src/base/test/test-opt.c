@@ -239,6 +239,21 @@ static void help_cancels_and_shows_every_row_but_the_hidden(void **state)
     free(text);
 }
 
+static void a_flag_stays_stronger_when_words_behind_an_operand_are_read(void **state)
+{
+    char *argv[] = { (char *)"try", (char *)"-n4", (char *)"FILE", (char *)"-q" };
+    struct settings s = { 0 };
+    struct err err = { "" };
+
+    (void)state;
+    setenv("T_RANKS", "3", 1);
+    assert_int_equal(opt_read(&command, 4, argv, &s, &err), 2);
+    assert_int_equal(opt_parse_more(&command, 2, argv + 2, &s), 2);
+    assert_int_equal(s.ranks, 4);
+    assert_true(s.quiet);
+    unsetenv("T_RANKS");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +263,7 @@ int main(void)
         cmocka_unit_test(numbers_are_whole_or_refused),
         cmocka_unit_test(times_need_a_unit),
         cmocka_unit_test(the_flag_is_stronger_than_the_environment),
+        cmocka_unit_test(a_flag_stays_stronger_when_words_behind_an_operand_are_read),
         cmocka_unit_test(a_list_has_an_end),
         cmocka_unit_test(an_unknown_option_gets_the_nearest_name),
         cmocka_unit_test(a_missing_value_is_said),

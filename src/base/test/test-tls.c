@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/tls.h"
+#include "base/net/tls.h"
 
 #include <errno.h>
 #include <setjmp.h>

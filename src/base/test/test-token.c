@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/token.h"
+#include "base/net/token.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/rate.h"
+#include "base/net/rate.h"
 #include "core/time.h"
 
 struct scene {

@@ -80,6 +80,31 @@ const struct command command_bench_dumps = {
     .opt = bench_dumps_opts,
 };
 
+static const struct opt bench_autopsy_opts[] = {
+    { "half", 0, OPT_TEXT, offsetof(struct bench_autopsy_settings, half), "NAME",
+      "half of the cases: dev (default) or scored", NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_autopsy_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "show", 0, OPT_FLAG, offsetof(struct bench_autopsy_settings, show), NULL,
+      "print the name of each case that is not answered right, and why, to stderr", NULL, false },
+    { "size", 0, OPT_U32, offsetof(struct bench_autopsy_settings, size_mb), "MB",
+      "size of the large log, default 256; 0: none", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_autopsy = {
+    .name = "bench autopsy",
+    .operands = "[DIR...]",
+    .summary = "quality of the answers about dead jobs, and speed of reading a large log",
+    .details =
+        "Runs 'lockstep why' on every case of DIR/cases.tsv, or of DIR/dev/cases.tsv, and\n"
+        "compares its answers with those of a person; default DIR: test/recorded/logs.  Then\n"
+        "writes a large log below $TMPDIR and measures how fast it is read.  Exits 1 if a limit\n"
+        "is missed: of the cases that a person can answer 70 % right, 2 % wrong, 15 % silent;\n"
+        "200 MB per second of CPU time.",
+    .opt = bench_autopsy_opts,
+};
+
 static const struct opt bench_noise_opts[] = {
     { "json", 0, OPT_FLAG, offsetof(struct bench_noise_settings, json), NULL,
       "print one JSON object", NULL, false },
@@ -161,7 +186,7 @@ static const struct opt bench_verdicts_opts[] = {
       .help =
           "families or sets of families: gpu, user-code, cpu, data, stage (the set slow); input, "
           "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
-          "slowly; storage; link; channels; kernel-log; two; torch" },
+          "slowly; storage; link; channels; kernel-log; sensors; two; torch" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct bench_verdicts_settings, seed),
@@ -242,4 +267,127 @@ const struct command command_bench_matrix = {
         "Creates a matrix of 16384 ranks and 100000 steps and reads tiles of all zooms from it,\n"
         "from memory and from disk.  Exits 1 if the 99th percentile exceeds the limit (10 ms).",
     .opt = bench_matrix_opts,
+};
+
+static const struct opt bench_page_opts[] = {
+    { "browser", 0, OPT_TEXT, offsetof(struct bench_page_settings, browser), "FILE",
+      "Chromium or a browser of that kind, default /usr/bin/chromium", NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_page_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "keys", 0, OPT_U32, offsetof(struct bench_page_settings, keys), "N",
+      "keys to press on the heatmap, default 100", NULL, false },
+    { "ranks", 0, OPT_U32, offsetof(struct bench_page_settings, ranks), "N",
+      "ranks of the job, a multiple of 8, default 16384", NULL, false },
+    { "steps", 0, OPT_U32, offsetof(struct bench_page_settings, steps), "N",
+      "steps of the job, default 20", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_page = {
+    .name = "bench page",
+    .operands = "",
+    .summary = "size of the page, time to its first paint, and from a key to the picture",
+    .details = "A controller judges a simulated job, and a real browser without a window opens "
+               "its page.  Keys\non the heatmap are compared with an empty canvas of the same "
+               "size.  Exits 1 if a limit is\nexceeded.",
+    .opt = bench_page_opts,
+};
+
+static const struct opt bench_kmsg_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_kmsg_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "seconds", 0, OPT_F64, offsetof(struct bench_kmsg_settings, seconds), "S",
+      "CPU seconds to classify, default 2", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_kmsg = {
+    .name = "bench kmsg",
+    .operands = "",
+    .summary = "lines of a kernel log that are classified in a second",
+    .details =
+        "Classifies a made log on one core, then a storm of one line; for comparison the ends of\n"
+        "the same lines are searched.  Exits 0 if a million lines a second are reached, else 1.",
+    .opt = bench_kmsg_opts,
+};
+
+static const struct opt bench_recover_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_recover_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "rounds", 0, OPT_U32, offsetof(struct bench_recover_settings, rounds), "N",
+      "how often to measure, default 3", NULL, false },
+    { "ranks", 0, OPT_U32, offsetof(struct bench_recover_settings, ranks), "N",
+      "ranks of the job, default 4", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_recover = {
+    .name = "bench recover",
+    .operands = "",
+    .summary = "time from a killed rank to the first new step, compared with torchrun",
+    .details =
+        "Trains with torch under torchrun and under lockstep run, kills a rank, and measures "
+        "in parts how\n"
+        "long it takes until the job trains again.  Exits 0 if lockstep needs at most half "
+        "of the time\n"
+        "of torchrun, else 1.",
+    .opt = bench_recover_opts,
+};
+
+static const struct opt bench_agent_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_agent_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "seconds", 0, OPT_F64, offsetof(struct bench_agent_settings, seconds), "S",
+      "seconds to measure, with sensors and without, default 60", NULL, false },
+    { "ranks", 0, OPT_U32, offsetof(struct bench_agent_settings, ranks), "N",
+      "ranks of the job, default 8", NULL, false },
+    { "ops", 0, OPT_U32, offsetof(struct bench_agent_settings, ops), "N",
+      "collectives per step, default 200", NULL, false },
+    { "step-ms", 0, OPT_U32, offsetof(struct bench_agent_settings, step_ms), "MS",
+      "time between two steps, default 100", NULL, false },
+    { "nvml", 0, OPT_TEXT, offsetof(struct bench_agent_settings, nvml), "FILE",
+      "library that stands for NVML; without, GPUs are not read", NULL, false },
+    { "tree", 0, OPT_TEXT, offsetof(struct bench_agent_settings, tree), "DIR",
+      "make the tree of files in this new directory, and measure nothing", NULL, false },
+    { "rank", 0, OPT_FLAG, offsetof(struct bench_agent_settings, rank), NULL,
+      "be one rank of the job; the benchmark itself starts these", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_agent = {
+    .name = "bench agent",
+    .operands = "",
+    .summary = "cost of the agent of a node, with all sensors and without",
+    .details =
+        "Runs a job whose ranks write marks only, first without sensors, then with all sensors "
+        "over\n"
+        "the files of a node with 8 GPUs and 9 network adapters.  CPU time, memory and reads of "
+        "the\n"
+        "agent and its children are counted.  Exits 0 if the sensors need at most 0.5 % of a core\n"
+        "and the agent at most 8 MB of memory of its own, else 1.",
+    .opt = bench_agent_opts,
+};
+
+static const struct opt bench_ckpt_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_ckpt_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "bytes", 0, OPT_U64, offsetof(struct bench_ckpt_settings, bytes), "N",
+      "bytes of all tensors, default 2000000000; three times as much memory is needed", NULL,
+      false },
+    { "rounds", 0, OPT_U32, offsetof(struct bench_ckpt_settings, rounds), "N",
+      "how often to measure, default 7", NULL, false },
+    { "dir", 0, OPT_TEXT, offsetof(struct bench_ckpt_settings, dir), "DIR",
+      "directory on the disk to measure, default $TMPDIR or /var/tmp", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_ckpt = {
+    .name = "bench ckpt",
+    .operands = "",
+    .summary = "cost of a checkpoint, compared with memcpy and the bare disk",
+    .details =
+        "Saves and restores tensors in main memory, and measures in the same rounds how fast\n"
+        "memory can be copied and the disk be written and read.  Exits 1 if a ratio is below its\n"
+        "limit.",
+    .opt = bench_ckpt_opts,
 };

@@ -26,6 +26,12 @@ struct bench_dumps_settings {
     uint32_t ranks, ops;
 };
 
+struct bench_autopsy_settings {
+    bool json, show;
+    uint32_t size_mb;
+    const char *half;
+};
+
 struct bench_noise_settings {
     bool json, print;
     uint32_t ranks;
@@ -47,6 +53,12 @@ struct bench_verdicts_settings {
     bool all, json;
 };
 
+struct bench_page_settings {
+    bool json;
+    uint32_t ranks, steps, keys;
+    const char *browser;
+};
+
 struct bench_matrix_settings {
     bool json;
     uint32_t ranks, tiles;
@@ -54,12 +66,42 @@ struct bench_matrix_settings {
     const char *dir;
 };
 
+struct bench_kmsg_settings {
+    bool json;
+    double seconds;
+};
+
+struct bench_recover_settings {
+    bool json;
+    uint32_t rounds, ranks;
+};
+
+struct bench_agent_settings {
+    bool json, rank; /* rank: be one of the job */
+    double seconds;
+    uint32_t ranks, ops, step_ms;
+    const char *nvml, *tree;
+};
+
+struct bench_ckpt_settings {
+    bool json;
+    uint64_t bytes;
+    uint32_t rounds;
+    const char *dir;
+};
+
+extern const struct command command_bench_agent;
+extern const struct command command_bench_ckpt;
 extern const struct command command_bench_control;
 extern const struct command command_bench_probe;
 extern const struct command command_bench_dumps;
+extern const struct command command_bench_autopsy;
 extern const struct command command_bench_noise;
 extern const struct command command_bench_replay;
 extern const struct command command_bench_verdicts;
 extern const struct command command_bench_matrix;
+extern const struct command command_bench_page;
+extern const struct command command_bench_kmsg;
+extern const struct command command_bench_recover;
 
 #endif

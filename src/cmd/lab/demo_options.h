@@ -12,10 +12,11 @@
 
 struct demo_settings {
     struct opt_list faults;
-    bool list_faults, json, torch;
+    bool list_faults, json, torch, page;
     uint32_t ranks, nodes, checkpoint_every;
     uint64_t steps, seed;
     double step_ms, host_work_ms;
+    int64_t timeout_ns; /* of a collective; 0: the trainer's own */
     const char *layout, *name;
 };
 

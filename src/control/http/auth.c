@@ -25,10 +25,11 @@ static const struct {
     { "admin", AUTH_ADMIN },
     { "launch", AUTH_LAUNCH },
     { "reader", AUTH_READER },
+    { "proxy", AUTH_PROXY },
 };
 
 /* "launch-ada.token" is of the role launch, "admin.token" of admin. */
-static enum auth_role role_of(const char *file)
+static enum auth_role auth_role_of(const char *file)
 {
     size_t size = strlen(file), suffix = strlen(SUFFIX);
 
@@ -44,27 +45,38 @@ static enum auth_role role_of(const char *file)
     return AUTH_NOBODY;
 }
 
-static int key_add(struct auth *auth, const char *directory, const char *file, struct err *err)
+int auth_add(struct auth *auth, const char *name, enum auth_role role, const struct token *token,
+             struct err *err)
 {
     struct auth_key *key = &auth->key[auth->keys];
-    enum auth_role role = role_of(file);
-    struct path path;
-    int result = path_join(&path, directory, file, err);
 
-    if (result < 0 || role == AUTH_NOBODY)
-        return result;
     if (auth->keys == AUTH_KEYS_MAX)
-        return err_set(err, -E2BIG, "%s: more than %d tokens", directory, AUTH_KEYS_MAX);
-    result = token_read(path.text, &key->token, err);
-    if (result < 0)
-        return result;
-    key->role = role;
-    snprintf(key->name, sizeof(key->name), "%.*s", (int)(strlen(file) - strlen(SUFFIX)), file);
+        return err_set(err, -E2BIG, "more than %d tokens", AUTH_KEYS_MAX);
+    *key = (struct auth_key){ .role = role, .token = *token };
+    snprintf(key->name, sizeof(key->name), "%s", name);
     auth->keys++;
     return 0;
 }
 
-static int make_missing(const char *directory, struct err *err)
+static int auth_key_add(struct auth *auth, const char *directory, const char *file, struct err *err)
+{
+    enum auth_role role = auth_role_of(file);
+    struct token token;
+    struct path path;
+    char name[sizeof(auth->key[0].name)];
+    int result = path_join(&path, directory, file, err);
+
+    if (result < 0 || role == AUTH_NOBODY)
+        return result;
+    result = token_read(path.text, &token, err);
+    if (result < 0)
+        return result;
+    snprintf(name, sizeof(name), "%.*s", (int)(strlen(file) - strlen(SUFFIX)), file);
+    result = auth_add(auth, name, role, &token, err);
+    return result < 0 ? err_wrap(err, result, "%s", directory) : 0;
+}
+
+static int auth_make_missing(const char *directory, struct err *err)
 {
     int result = path_make(directory, err);
 
@@ -73,6 +85,8 @@ static int make_missing(const char *directory, struct err *err)
         struct path path;
         char file[32];
 
+        if (roles[i].role == AUTH_PROXY)
+            continue;
         snprintf(file, sizeof(file), "%s" SUFFIX, roles[i].name);
         result = path_join(&path, directory, file, err);
         if (result == 0)
@@ -88,7 +102,7 @@ int auth_load(struct auth *auth, const char *state, struct err *err)
     int result = path_join(&directory, state, "tokens", err);
 
     if (result == 0)
-        result = make_missing(directory.text, err);
+        result = auth_make_missing(directory.text, err);
     if (result < 0)
         return result;
     dir = opendir(directory.text);
@@ -98,7 +112,7 @@ int auth_load(struct auth *auth, const char *state, struct err *err)
         rate_init(&auth->failures, FAILURES_PER_S, FAILURES_BURST);
     auth->keys = 0;
     for (const struct dirent *entry; result == 0 && (entry = readdir(dir));)
-        result = key_add(auth, directory.text, entry->d_name, err);
+        result = auth_key_add(auth, directory.text, entry->d_name, err);
     return result;
 }
 

@@ -3,9 +3,10 @@
  *     STATE/tokens/admin.token     everything
  *     STATE/tokens/launch.token    create runs (and launch-NAME.token: for a user of that name)
  *     STATE/tokens/reader.token    read everything (and reader-NAME.token)
+ *     STATE/tokens/proxy-NAME.token  a proxy that authenticates users itself (--user-header)
  *     STATE/runs/RUN/agent.token   send facts of that run only
  *
- * The first of each kind is created if it is missing.  Reading and writing need a token, unless the operator allows
+ * The first of each kind is created if it is missing, except a proxy's.  Reading and writing need a token, unless the operator allows
  * everyone on loopback to read.
  *
  * A valid token is always accepted.  Unknown tokens are counted by the peer's address, in a table of fixed size; above a
@@ -21,12 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/rate.h"
-#include "base/token.h"
+#include "base/net/rate.h"
+#include "base/net/token.h"
 #include "core/err.h"
 
 enum auth_role {
     AUTH_NOBODY, /* no token */
+    AUTH_PROXY,  /* reads for the user whom it names in a header, as the operator configured it */
     AUTH_READER,
     AUTH_LAUNCH,
     AUTH_ADMIN,
@@ -49,6 +51,10 @@ struct auth {
 
 /* Reads STATE/tokens, and makes what is missing.  Call it again to see new files. */
 int auth_load(struct auth *auth, const char *state, struct err *err);
+
+/* One more, which no file has.  -E2BIG. */
+int auth_add(struct auth *auth, const char *name, enum auth_role role, const struct token *token,
+             struct err *err);
 
 /* "Bearer lst_..." as a request has it; NULL is no token.  -EACCES: no such token; -EBUSY: the same, and too many
  * wrong ones came from that peer.  *name: of the key, "" for nobody.

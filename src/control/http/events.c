@@ -55,7 +55,7 @@ void events_fini(struct events *events)
     events->kept = NULL;
 }
 
-static bool in_list(const char *list, const char *word)
+static bool events_in_list(const char *list, const char *word)
 {
     size_t size = strlen(word);
 
@@ -72,7 +72,7 @@ static bool in_list(const char *list, const char *word)
 static bool listener_wants(const struct listener *listener, const struct event *event)
 {
     return (!listener->run[0] || strcmp(listener->run, event->run) == 0) &&
-           (!listener->types[0] || in_list(listener->types, event->type));
+           (!listener->types[0] || events_in_list(listener->types, event->type));
 }
 
 static void listener_send(struct listener *listener, const struct event *event)

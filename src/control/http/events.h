@@ -14,7 +14,7 @@
 
 #include <json-c/json.h>
 
-#include "base/http.h"
+#include "base/net/http.h"
 
 #define EVENTS_KEPT 4096
 #define EVENTS_LISTENERS_MAX 1024

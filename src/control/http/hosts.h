@@ -10,8 +10,8 @@
 #ifndef LOCKSTEP_CONTROL_HTTP_HOSTS_H
 #define LOCKSTEP_CONTROL_HTTP_HOSTS_H
 
-#include "base/address.h"
-#include "base/http.h"
+#include "base/net/address.h"
+#include "base/net/http.h"
 #include "base/opt.h"
 #include "core/err.h"
 

@@ -13,7 +13,7 @@
 #include "core/hash.h"
 #include "core/text.h"
 
-static void put_object(struct buf *body, struct json_object *object)
+static void reply_put_object(struct buf *body, struct json_object *object)
 {
     size_t size;
     const char *text = json_object_to_json_string_length(
@@ -30,7 +30,7 @@ void reply_json(struct http_exchange *exchange, unsigned status, struct json_obj
 {
     struct buf body = { 0 };
 
-    put_object(&body, object);
+    reply_put_object(&body, object);
     http_answer(exchange, status, "application/json", &body);
 }
 
@@ -40,7 +40,7 @@ void reply_cached(struct http_exchange *exchange, struct json_object *object)
     struct buf body = { 0 };
     char tag[24];
 
-    put_object(&body, object);
+    reply_put_object(&body, object);
     snprintf(tag, sizeof(tag), "\"%016" PRIx64 "\"", hash64(0, body.data, body.size));
     http_answer_header(exchange, "ETag", tag);
     if (known && strstr(known, tag)) {

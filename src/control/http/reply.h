@@ -7,7 +7,7 @@
 
 #include <json-c/json.h>
 
-#include "base/http.h"
+#include "base/net/http.h"
 
 /* Takes the object. */
 void reply_json(struct http_exchange *exchange, unsigned status, struct json_object *object);

@@ -36,7 +36,7 @@ static void take_traffic(struct traffic_agent *agent, const struct frame *frame,
 {
     const struct fact_traffic *before = &agent->now;
     struct fact_traffic fact;
-    bool same = agent->told && agent->boot == frame->boot;
+    bool same = agent->has_traffic && agent->boot == frame->boot;
     int64_t ns;
 
     if (fact_traffic_get(in, &fact) < 0 || (same && fact.mono_ns <= before->mono_ns))
@@ -48,7 +48,7 @@ static void take_traffic(struct traffic_agent *agent, const struct frame *frame,
             (double)(fact.bytes - (same ? before->bytes : 0)) * 1e9 / (double)ns;
     agent->now = fact;
     agent->boot = frame->boot;
-    agent->told = true;
+    agent->has_traffic = true;
 }
 
 int traffic_frame(struct traffic *traffic, const struct frame *frame)
@@ -72,7 +72,7 @@ int traffic_frame(struct traffic *traffic, const struct frame *frame)
         memcpy(agent->node, hello.node, sizeof(agent->node));
     else if (frame->type == FRAME_TRAFFIC)
         take_traffic(agent, frame, in);
-    agent->heard_real_ns = traffic->tick_real_ns;
+    agent->newest_real_ns = traffic->tick_real_ns;
     agent->changed = true;
     return 0;
 }

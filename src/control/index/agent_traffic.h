@@ -18,8 +18,8 @@
 struct traffic_agent {
     uint64_t sender;
     char node[FACT_NAME];    /* "": no HELLO yet */
-    int64_t heard_real_ns;   /* the tick before its newest frame; 0: there was none */
-    bool told;               /* it has spoken of its sending: */
+    int64_t newest_real_ns;  /* the tick before its newest frame; 0: there was none */
+    bool has_traffic;        /* it has spoken of its sending: */
     struct fact_traffic now; /* its newest report */
     uint64_t boot;           /* of the agent that did: its counts begin there */
     double bytes_per_second; /* since the one before, or since the agent began */

@@ -16,7 +16,7 @@
 #include "control/index/index_private.h"
 #include "core/clean.h"
 
-#define INDEX_VERSION 3              /* of the tables: another one is made anew */
+#define INDEX_VERSION 5              /* of the tables: another one is made anew */
 #define INDEX_APPLICATION 0x4c534958 /* "LSIX" */
 #define BUSY_MS 2000
 
@@ -33,7 +33,7 @@ static const char index_tables[] =
     " sender INT, clock INT, heard_real INT, rate REAL, boot INT, traffic BLOB, UNIQUE (run, node));"
     "CREATE INDEX node_sender ON node (run, sender);"
     "CREATE TABLE step (run INT, col INT, attempt INT, step INT, ranks INT, begin_real INT, duration INT,"
-    " median INT, excess INT, worst INT, shape INT, PRIMARY KEY (run, col)) WITHOUT ROWID;"
+    " median INT, excess INT, worst INT, shape INT, loss REAL, PRIMARY KEY (run, col)) WITHOUT ROWID;"
     "CREATE INDEX step_number ON step (run, step);"
     "CREATE TABLE shape (id INTEGER PRIMARY KEY AUTOINCREMENT, run INT, hash INT, class INT, items INT,"
     " payload BLOB, UNIQUE (run, hash));"
@@ -41,8 +41,12 @@ static const char index_tables[] =
     " since_step INT, since_real INT, open INT, payload BLOB, UNIQUE (run, id));"
     "CREATE TABLE verdict_rank (run INT, id TEXT, rank INT, PRIMARY KEY (run, rank, id)) WITHOUT ROWID;"
     "CREATE TABLE verdict_node (run INT, id TEXT, node TEXT, PRIMARY KEY (run, node, id)) WITHOUT ROWID;"
-    "CREATE TABLE finding (cursor INTEGER PRIMARY KEY, run INT, id TEXT, role INT, line INT, source TEXT);"
-    "CREATE INDEX finding_verdict ON finding (run, id);"
+    "CREATE TABLE evidence (cursor INTEGER PRIMARY KEY, run INT, id TEXT, role INT, line INT, source TEXT);"
+    "CREATE INDEX evidence_verdict ON evidence (run, id);"
+    "CREATE TABLE record (seq INTEGER PRIMARY KEY AUTOINCREMENT, run INT, type INT, key TEXT, id TEXT, kind INT,"
+    " real INT, root INT, payload BLOB, UNIQUE (run, type, key));"
+    "CREATE TABLE record_name (run INT, type INT, key TEXT, rank INT, node TEXT);"
+    "CREATE INDEX record_name_key ON record_name (run, type, key);"
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY AUTOINCREMENT, run INT, real INT, at INT, payload BLOB,"
     " UNIQUE (run, at));";
 /* clang-format on */
@@ -98,7 +102,7 @@ int index_prepare(struct index *index, const char *sql, sqlite3_stmt **ret, stru
     return result;
 }
 
-static void bind_next(sqlite3_stmt *statement, int at, char type, va_list *args)
+static void index_bind_next(sqlite3_stmt *statement, int at, char type, va_list *args)
 {
     const void *data;
 
@@ -129,7 +133,7 @@ int index_execute(struct index *index, struct err *err, const char *sql, const c
         return result;
     va_start(args, types);
     for (int at = 1; types[at - 1]; at++)
-        bind_next(statement, at, types[at - 1], &args);
+        index_bind_next(statement, at, types[at - 1], &args);
     va_end(args);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW)
         ;
@@ -296,7 +300,7 @@ int index_repair(struct index *index, struct err *err)
 
 /* ---- following ---- */
 
-static struct index_follower *follower_find(const struct index *index, const char *run)
+static struct index_follower *index_follower_find(const struct index *index, const char *run)
 {
     struct index_follower *follower = index->follower;
 
@@ -324,7 +328,7 @@ int index_forget(struct index *index, const char *run, struct err *err)
     return follower_forget(index, run, err);
 }
 
-static const char *run_of(const char *run_dir)
+static const char *index_run_of(const char *run_dir)
 {
     const char *slash = strrchr(run_dir, '/');
 
@@ -333,8 +337,8 @@ static const char *run_of(const char *run_dir)
 
 int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max, struct err *err)
 {
-    const char *run = run_of(run_dir);
-    struct index_follower *follower = follower_find(index, run);
+    const char *run = index_run_of(run_dir);
+    struct index_follower *follower = index_follower_find(index, run);
     int64_t count;
     int result = 0;
 
@@ -359,7 +363,7 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
     if (count != -EAGAIN)
         return count;
     count = index_follow(index, run_dir, frames_max, err);
-    follower = follower_find(index, run);
+    follower = index_follower_find(index, run);
     if (follower)
         follower->rebuilding = count > 0;
     return count;
@@ -367,7 +371,7 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
 
 bool index_is_rebuilding(const struct index *index, const char *run)
 {
-    const struct index_follower *follower = follower_find(index, run);
+    const struct index_follower *follower = index_follower_find(index, run);
 
     return follower && follower->rebuilding;
 }

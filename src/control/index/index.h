@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/buf.h"
 #include "core/err.h"
 #include "wire/facts.h"
 #include "wire/verdict.h"
@@ -58,13 +59,13 @@ int index_forget(struct index *index, const char *run, struct err *err);
  */
 struct index_query {
     const char *run;    /* ranks, steps, shapes and ledgers need it */
-    const char *node;   /* ranks, nodes, verdicts and findings */
-    const char *id;     /* verdicts: this one; findings: of this one */
-    const char *source; /* findings: "ring", "schedstat", "launcher" ... */
-    uint32_t kind;      /* verdicts: enum verdict_kind */
-    int32_t layer;      /* verdicts: enum verdict_layer plus one */
-    int64_t rank;       /* verdicts that name it, and that rank: plus one */
-    bool open_only;     /* verdicts that are not over; runs that go on */
+    const char *node;   /* ranks, nodes, verdicts, evidence and records */
+    const char *id;     /* verdicts, records: this one; evidence: of this one */
+    const char *source; /* evidence: "ring", "schedstat", "launcher" ... */
+    uint32_t kind;  /* verdicts: enum verdict_kind; records: of a finding, action, result, state */
+    int32_t layer;  /* verdicts: enum verdict_layer plus one */
+    int64_t rank;   /* verdicts that name it, and that rank: plus one */
+    bool open_only; /* verdicts that are not over; runs that go on */
     bool newest_first;
     uint64_t step_from, step_to;      /* steps: inclusive; verdicts: since_step; to 0: no end */
     int64_t real_from_ns, real_to_ns; /* since_real_ns or begin_real_ns; to 0: no end */
@@ -95,7 +96,7 @@ struct index_rank {
     int64_t beat_real_ns; /* newest beat; 0: none */
     char state;           /* of that beat; 0: none */
     uint8_t phase;
-    bool ended, told;
+    bool ended, ended_by_launcher;
     int32_t status; /* as waitpid() gives it */
     char end_text[160];
 };
@@ -105,7 +106,7 @@ struct index_node {
     char run[FACT_NAME], node[FACT_NAME], version[FACT_NAME];
     uint32_t ranks;
     int64_t hello_real_ns;
-    int64_t heard_real_ns;       /* its newest fact, to within five seconds; 0: not known */
+    int64_t newest_real_ns;      /* its newest fact, to within five seconds; 0: not known */
     bool has_traffic;            /* its agent has spoken of what it sends: */
     struct fact_traffic traffic; /* its newest report */
     double bytes_per_second;     /* since the one before */
@@ -123,6 +124,7 @@ struct index_step {
     int64_t excess_ns;       /* of the rank that is most above it */
     uint32_t worst;          /* that rank */
     uint64_t shape;          /* of the worst rank */
+    double loss;             /* mean of the ranks that reported one; NAN: none did */
 };
 
 struct index_shape {
@@ -132,16 +134,24 @@ struct index_shape {
 };
 
 /* One line of a verdict: evidence, a layer that was ruled out, or a follow-on error. */
-enum finding_role {
-    FINDING_BECAUSE,
-    FINDING_RULED_OUT, /* the source is the layer that it is not */
-    FINDING_ECHO,
+enum evidence_role {
+    EVIDENCE_BECAUSE,
+    EVIDENCE_RULED_OUT, /* the source is the layer that it is not */
+    EVIDENCE_ECHO,
 };
-struct index_finding {
+struct index_evidence {
     uint64_t cursor;
-    enum finding_role role;
+    enum evidence_role role;
     const struct verdict_line *line;
     const struct verdict *verdict; /* whose evidence it is, as it stands */
+};
+
+/* A finding, decision, outcome or check as it stands; its cursor grows when it changes. */
+struct index_record {
+    uint64_t cursor;
+    char run[FACT_NAME];
+    bool root;             /* a finding: a node's root daemon sent it */
+    struct reader payload; /* of the frame */
 };
 
 struct index_ledger { /* as it stood at that time */
@@ -158,7 +168,8 @@ typedef int index_step_call(void *arg, const struct index_step *row);
 typedef int index_shape_call(void *arg, const struct index_shape *row);
 /* The last state of a verdict; its cursor grows when it changes, so that `after` also finds news. */
 typedef int index_verdict_call(void *arg, uint64_t cursor, const struct verdict *row);
-typedef int index_finding_call(void *arg, const struct index_finding *row);
+typedef int index_evidence_call(void *arg, const struct index_evidence *row);
+typedef int index_record_call(void *arg, const struct index_record *row);
 typedef int index_ledger_call(void *arg, const struct index_ledger *row);
 
 /* Each returns how many rows it gave, or -errno. */
@@ -172,10 +183,15 @@ int64_t index_steps(struct index *index, const struct index_query *query, index_
                     void *arg, struct err *err);
 int64_t index_shapes(struct index *index, const struct index_query *query, index_shape_call *call,
                      void *arg, struct err *err);
+/* Of one shape, with its items; the caller frees them.  -ENOENT: the index does not have it. */
+int index_shape_read(struct index *index, const char *run, uint64_t hash, struct fact_shape *ret,
+                     struct err *err);
 int64_t index_verdicts(struct index *index, const struct index_query *query,
                        index_verdict_call *call, void *arg, struct err *err);
-int64_t index_findings(struct index *index, const struct index_query *query,
-                       index_finding_call *call, void *arg, struct err *err);
+int64_t index_evidence(struct index *index, const struct index_query *query,
+                       index_evidence_call *call, void *arg, struct err *err);
+int64_t index_records(struct index *index, uint16_t type, const struct index_query *query,
+                      index_record_call *call, void *arg, struct err *err);
 int64_t index_ledgers(struct index *index, const struct index_query *query, index_ledger_call *call,
                       void *arg, struct err *err);
 

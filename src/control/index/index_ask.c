@@ -3,106 +3,15 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "control/index/index_private.h"
+#include "control/index/question.h"
 #include "core/clean.h"
-
-#define LIMIT_DEFAULT 100
-#define LIMIT_MAX 10000
-#define BINDS_MAX 24
-
-/* A statement as it is put together: only what is asked for is in it, so that SQLite can use its keys. */
-struct question {
-    char sql[1536];
-    size_t size;
-    struct {
-        bool is_text;
-        const char *text;
-        int64_t number;
-    } bind[BINDS_MAX];
-    int binds;
-};
-
-static void question_add(struct question *question, const char *text)
-{
-    size_t room = sizeof(question->sql) - question->size;
-    int size = snprintf(question->sql + question->size, room, "%s", text);
-
-    question->size += MIN((size_t)size, room - 1);
-}
-
-static void question_add_number(struct question *question, const char *text, int64_t number)
-{
-    question_add(question, text);
-    question->bind[question->binds].is_text = false;
-    question->bind[question->binds++].number = number;
-}
-
-static void question_add_text(struct question *question, const char *text, const char *value)
-{
-    question_add(question, text);
-    question->bind[question->binds].is_text = true;
-    question->bind[question->binds++].text = value;
-}
-
-/* "AND cursor > ? ORDER BY cursor LIMIT ?", or from the newest down. */
-static void add_page(struct question *question, const struct index_query *query, const char *cursor,
-                     int64_t shift)
-{
-    uint32_t limit = query->limit ? MIN(query->limit, LIMIT_MAX) : LIMIT_DEFAULT;
-    char text[96];
-
-    if (query->after) {
-        snprintf(text, sizeof(text), " AND %s %s ?", cursor, query->newest_first ? "<" : ">");
-        question_add_number(question, text,
-                            (int64_t)MIN(query->after, (uint64_t)INT64_MAX) - shift);
-    }
-    snprintf(text, sizeof(text), " ORDER BY %s%s LIMIT ?", cursor,
-             query->newest_first ? " DESC" : "");
-    question_add_number(question, text, limit);
-}
-
-static void add_range(struct question *question, const char *column, uint64_t from, uint64_t to)
-{
-    char text[96];
-
-    snprintf(text, sizeof(text), " AND %s >= ?", column);
-    if (from)
-        question_add_number(question, text, (int64_t)MIN(from, INT64_MAX));
-    snprintf(text, sizeof(text), " AND %s <= ?", column);
-    if (to)
-        question_add_number(question, text, (int64_t)MIN(to, INT64_MAX));
-}
-
-typedef int row_call(void *arg, sqlite3_stmt *statement); /* not 0: enough */
-
-static int64_t ask(struct index *index, const struct question *question, row_call *call, void *arg,
-                   struct err *err)
-{
-    CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
-    int64_t count = 0;
-    int code, result = index_prepare(index, question->sql, &statement, err);
-
-    if (result < 0)
-        return result;
-    for (int i = 0; i < question->binds; i++) {
-        if (question->bind[i].is_text)
-            sqlite3_bind_text(statement, i + 1, question->bind[i].text, -1, SQLITE_STATIC);
-        else
-            sqlite3_bind_int64(statement, i + 1, question->bind[i].number);
-    }
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        result = call(arg, statement);
-        if (result)
-            return result == -ENOMEM ? err_nomem(err) : result;
-        count++;
-    }
-    return code == SQLITE_DONE ? count : index_error(index, code, err);
-}
 
 static int need_run(const struct index_query *query, struct err *err)
 {
@@ -120,21 +29,6 @@ static int need_run(const struct index_query *query, struct err *err)
     "rank, attempt, ring, pid, node, layout, step, beat_real, state, phase, ended, told, status,"  \
     " end_text"
 
-static void column_text(sqlite3_stmt *statement, int at, char *ret, size_t room)
-{
-    const unsigned char *text = sqlite3_column_text(statement, at);
-
-    snprintf(ret, room, "%s", text ? (const char *)text : "");
-}
-
-static struct reader column_cut(sqlite3_stmt *statement, int at)
-{
-    const void *data = sqlite3_column_blob(statement, at);
-    int size = sqlite3_column_bytes(statement, at);
-
-    return reader_of(data ? data : "", data ? (size_t)size : 0);
-}
-
 static void row_run(sqlite3_stmt *statement, struct index_run *ret)
 {
     *ret = (struct index_run){
@@ -151,14 +45,14 @@ static void row_run(sqlite3_stmt *statement, struct index_run *ret)
         .log_bytes = (uint64_t)sqlite3_column_int64(statement, 12),
         .damaged_bytes = (uint64_t)sqlite3_column_int64(statement, 13),
     };
-    column_text(statement, 1, ret->run, sizeof(ret->run));
-    column_text(statement, 2, ret->command, sizeof(ret->command));
-    ret->has_ledger = ledger_get(column_cut(statement, 14), &ret->ledger) == 0;
+    question_text(statement, 1, ret->run, sizeof(ret->run));
+    question_text(statement, 2, ret->command, sizeof(ret->command));
+    ret->has_ledger = ledger_get(question_reader(statement, 14), &ret->ledger) == 0;
 }
 
 static void row_rank(sqlite3_stmt *statement, struct index_rank *ret)
 {
-    struct reader layout = column_cut(statement, 5);
+    struct reader layout = question_reader(statement, 5);
 
     *ret = (struct index_rank){
         .rank = (uint32_t)sqlite3_column_int64(statement, 0),
@@ -170,12 +64,12 @@ static void row_rank(sqlite3_stmt *statement, struct index_rank *ret)
         .state = (char)sqlite3_column_int(statement, 8),
         .phase = (uint8_t)sqlite3_column_int(statement, 9),
         .ended = sqlite3_column_int(statement, 10) != 0,
-        .told = sqlite3_column_int(statement, 11) != 0,
+        .ended_by_launcher = sqlite3_column_int(statement, 11) != 0,
         .status = sqlite3_column_int(statement, 12),
     };
     ret->cursor = UINT64_C(1) + ret->rank;
-    column_text(statement, 4, ret->node, sizeof(ret->node));
-    column_text(statement, 13, ret->end_text, sizeof(ret->end_text));
+    question_text(statement, 4, ret->node, sizeof(ret->node));
+    question_text(statement, 13, ret->end_text, sizeof(ret->end_text));
     ret->has_layout = reader_left(&layout) == sizeof(ret->layout);
     if (ret->has_layout)
         memcpy(ret->layout, layout.at, sizeof(ret->layout));
@@ -213,10 +107,10 @@ int64_t index_runs(struct index *index, const struct index_query *query, index_r
         question_add_text(&question, " AND name = ?", query->run);
     if (query->open_only)
         question_add(&question, " AND NOT ended AND NOT closed");
-    add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
-              (uint64_t)MAX(0, query->real_to_ns));
-    add_page(&question, query, "id", 0);
-    return ask(index, &question, give_run, &asker, err);
+    question_add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
+                       (uint64_t)MAX(0, query->real_to_ns));
+    question_add_page(&question, query, "id", 0);
+    return question_run(index, &question, give_run, &asker, err);
 }
 
 /* ---- ranks ---- */
@@ -248,8 +142,8 @@ int64_t index_ranks(struct index *index, const struct index_query *query, index_
         question_add_text(&question, " AND node = ?", query->node);
     if (query->rank > 0)
         question_add_number(&question, " AND rank = ?", query->rank - 1);
-    add_page(&question, query, "rank", 1);
-    return ask(index, &question, give_rank, &asker, err);
+    question_add_page(&question, query, "rank", 1);
+    return question_run(index, &question, give_rank, &asker, err);
 }
 
 /* ---- nodes ---- */
@@ -266,12 +160,12 @@ static int give_node(void *arg, sqlite3_stmt *statement)
                               .hello_real_ns = sqlite3_column_int64(statement, 4),
                               .ranks = (uint32_t)sqlite3_column_int64(statement, 5) };
 
-    column_text(statement, 1, row.run, sizeof(row.run));
-    column_text(statement, 2, row.node, sizeof(row.node));
-    column_text(statement, 3, row.version, sizeof(row.version));
-    row.heard_real_ns = sqlite3_column_int64(statement, 6);
+    question_text(statement, 1, row.run, sizeof(row.run));
+    question_text(statement, 2, row.node, sizeof(row.node));
+    question_text(statement, 3, row.version, sizeof(row.version));
+    row.newest_real_ns = sqlite3_column_int64(statement, 6);
     row.bytes_per_second = sqlite3_column_double(statement, 7);
-    row.has_traffic = fact_traffic_get(column_cut(statement, 8), &row.traffic) == 0;
+    row.has_traffic = fact_traffic_get(question_reader(statement, 8), &row.traffic) == 0;
     return asker->call(asker->arg, &row);
 }
 
@@ -290,8 +184,8 @@ int64_t index_nodes(struct index *index, const struct index_query *query, index_
         question_add_text(&question, " AND run.name = ?", query->run);
     if (query->node && query->node[0])
         question_add_text(&question, " AND node.node = ?", query->node);
-    add_page(&question, query, "node.id", 0);
-    return ask(index, &question, give_node, &asker, err);
+    question_add_page(&question, query, "node.id", 0);
+    return question_run(index, &question, give_node, &asker, err);
 }
 
 /* ---- steps ---- */
@@ -315,6 +209,9 @@ static int give_step(void *arg, sqlite3_stmt *statement)
         .excess_ns = sqlite3_column_int64(statement, 7),
         .worst = (uint32_t)sqlite3_column_int64(statement, 8),
         .shape = (uint64_t)sqlite3_column_int64(statement, 9),
+        .loss = sqlite3_column_type(statement, 10) == SQLITE_NULL
+                    ? NAN
+                    : sqlite3_column_double(statement, 10),
     };
 
     row.cursor = row.column + 1;
@@ -331,14 +228,14 @@ int64_t index_steps(struct index *index, const struct index_query *query, index_
         return -EINVAL;
     question_add_text(
         &question,
-        "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape"
+        "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape, loss"
         " FROM step" OF_RUN,
         query->run);
-    add_range(&question, "step", query->step_from, query->step_to);
-    add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
-              (uint64_t)MAX(0, query->real_to_ns));
-    add_page(&question, query, "col", 1);
-    return ask(index, &question, give_step, &asker, err);
+    question_add_range(&question, "step", query->step_from, query->step_to);
+    question_add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
+                       (uint64_t)MAX(0, query->real_to_ns));
+    question_add_page(&question, query, "col", 1);
+    return question_run(index, &question, give_step, &asker, err);
 }
 
 /* ---- shapes ---- */
@@ -348,7 +245,7 @@ struct shape_asker {
     void *arg;
 };
 
-static uint32_t dtypes_of(const void *payload, int bytes)
+static uint32_t index_dtypes_of(const void *payload, int bytes)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint32_t dtypes = 0;
@@ -367,10 +264,30 @@ static int give_shape(void *arg, sqlite3_stmt *statement)
                                .hash = (uint64_t)sqlite3_column_int64(statement, 1),
                                .class = (uint64_t)sqlite3_column_int64(statement, 2),
                                .items = (uint32_t)sqlite3_column_int64(statement, 3),
-                               .dtypes = dtypes_of(sqlite3_column_blob(statement, 4),
-                                                   sqlite3_column_bytes(statement, 4)) };
+                               .dtypes = index_dtypes_of(sqlite3_column_blob(statement, 4),
+                                                         sqlite3_column_bytes(statement, 4)) };
 
     return asker->call(asker->arg, &row);
+}
+
+static int give_shape_items(void *arg, sqlite3_stmt *statement)
+{
+    return fact_shape_get(question_reader(statement, 0), arg) < 0 ? -EPROTO : 0;
+}
+
+int index_shape_read(struct index *index, const char *run, uint64_t hash, struct fact_shape *ret,
+                     struct err *err)
+{
+    struct question question = { .size = 0 };
+    int64_t count;
+
+    question_add_text(&question, "SELECT payload FROM shape" OF_RUN, run);
+    question_add_number(&question, " AND hash = ?", (int64_t)hash);
+    question_add(&question, " LIMIT 1");
+    count = question_run(index, &question, give_shape_items, ret, err);
+    if (count < 0)
+        return (int)count;
+    return count ? 0 : err_set(err, -ENOENT, "the index does not have the shape of this step");
 }
 
 int64_t index_shapes(struct index *index, const struct index_query *query, index_shape_call *call,
@@ -383,8 +300,8 @@ int64_t index_shapes(struct index *index, const struct index_query *query, index
         return -EINVAL;
     question_add_text(&question, "SELECT id, hash, class, items, payload FROM shape" OF_RUN,
                       query->run);
-    add_page(&question, query, "id", 0);
-    return ask(index, &question, give_shape, &asker, err);
+    question_add_page(&question, query, "id", 0);
+    return question_run(index, &question, give_shape, &asker, err);
 }
 
 /* ---- verdicts ---- */
@@ -399,7 +316,7 @@ static int give_verdict(void *arg, sqlite3_stmt *statement)
     const struct verdict_asker *asker = arg;
     struct verdict verdict;
 
-    if (verdict_get(column_cut(statement, 1), &verdict) < 0)
+    if (verdict_get(question_reader(statement, 1), &verdict) < 0)
         return 0; /* as the log's readers do */
     return asker->call(asker->arg, (uint64_t)sqlite3_column_int64(statement, 0), &verdict);
 }
@@ -428,9 +345,9 @@ static void add_verdicts(struct question *question, const struct index_query *qu
                           " AND EXISTS (SELECT 1 FROM verdict_node v WHERE v.run = verdict.run"
                           " AND v.id = verdict.id AND v.node = ?)",
                           query->node);
-    add_range(question, "since_step", query->step_from, query->step_to);
-    add_range(question, "since_real", (uint64_t)MAX(0, query->real_from_ns),
-              (uint64_t)MAX(0, query->real_to_ns));
+    question_add_range(question, "since_step", query->step_from, query->step_to);
+    question_add_range(question, "since_real", (uint64_t)MAX(0, query->real_from_ns),
+                       (uint64_t)MAX(0, query->real_to_ns));
 }
 
 int64_t index_verdicts(struct index *index, const struct index_query *query,
@@ -441,49 +358,49 @@ int64_t index_verdicts(struct index *index, const struct index_query *query,
 
     question_add(&question, "SELECT seq, payload FROM verdict WHERE 1");
     add_verdicts(&question, query);
-    add_page(&question, query, "seq", 0);
-    return ask(index, &question, give_verdict, &asker, err);
+    question_add_page(&question, query, "seq", 0);
+    return question_run(index, &question, give_verdict, &asker, err);
 }
 
 /* ---- lines of verdicts ---- */
 
-struct finding_asker {
-    index_finding_call *call;
+struct evidence_asker {
+    index_evidence_call *call;
     void *arg;
 };
 
-static int give_finding(void *arg, sqlite3_stmt *statement)
+static int give_evidence(void *arg, sqlite3_stmt *statement)
 {
-    const struct finding_asker *asker = arg;
+    const struct evidence_asker *asker = arg;
     struct verdict verdict;
-    const struct verdict_line *const lines[] = { [FINDING_BECAUSE] = verdict.because,
-                                                 [FINDING_RULED_OUT] = verdict.ruled_out,
-                                                 [FINDING_ECHO] = verdict.echo };
+    const struct verdict_line *const lines[] = { [EVIDENCE_BECAUSE] = verdict.because,
+                                                 [EVIDENCE_RULED_OUT] = verdict.ruled_out,
+                                                 [EVIDENCE_ECHO] = verdict.echo };
     int role = sqlite3_column_int(statement, 1), line = sqlite3_column_int(statement, 2);
 
-    if (verdict_get(column_cut(statement, 3), &verdict) < 0 || role < 0 ||
+    if (verdict_get(question_reader(statement, 3), &verdict) < 0 || role < 0 ||
         role >= (int)COUNT(lines) || line < 0 || line >= VERDICT_LINES)
         return 0;
-    return asker->call(
-        asker->arg, &(struct index_finding){ .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
-                                             .role = (enum finding_role)role,
-                                             .line = &lines[role][line],
-                                             .verdict = &verdict });
+    return asker->call(asker->arg, &(struct index_evidence){
+                                       .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
+                                       .role = (enum evidence_role)role,
+                                       .line = &lines[role][line],
+                                       .verdict = &verdict });
 }
 
-int64_t index_findings(struct index *index, const struct index_query *query,
-                       index_finding_call *call, void *arg, struct err *err)
+int64_t index_evidence(struct index *index, const struct index_query *query,
+                       index_evidence_call *call, void *arg, struct err *err)
 {
-    struct finding_asker asker = { call, arg };
+    struct evidence_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    question_add(&question, "SELECT cursor, role, line, payload FROM finding JOIN verdict"
-                            " ON verdict.run = finding.run AND verdict.id = finding.id WHERE 1");
+    question_add(&question, "SELECT cursor, role, line, payload FROM evidence JOIN verdict"
+                            " ON verdict.run = evidence.run AND verdict.id = evidence.id WHERE 1");
     if (query->source && query->source[0])
         question_add_text(&question, " AND source = ?", query->source);
     add_verdicts(&question, query);
-    add_page(&question, query, "cursor", 0);
-    return ask(index, &question, give_finding, &asker, err);
+    question_add_page(&question, query, "cursor", 0);
+    return question_run(index, &question, give_evidence, &asker, err);
 }
 
 /* ---- ledgers ---- */
@@ -499,7 +416,7 @@ static int give_ledger(void *arg, sqlite3_stmt *statement)
     struct index_ledger row = { .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
                                 .real_ns = sqlite3_column_int64(statement, 1) };
 
-    if (ledger_get(column_cut(statement, 2), &row.ledger) < 0)
+    if (ledger_get(question_reader(statement, 2), &row.ledger) < 0)
         return 0;
     return asker->call(asker->arg, &row);
 }
@@ -513,10 +430,10 @@ int64_t index_ledgers(struct index *index, const struct index_query *query, inde
     if (need_run(query, err) < 0)
         return -EINVAL;
     question_add_text(&question, "SELECT id, real, payload FROM ledger" OF_RUN, query->run);
-    add_range(&question, "real", (uint64_t)MAX(0, query->real_from_ns),
-              (uint64_t)MAX(0, query->real_to_ns));
-    add_page(&question, query, "id", 0);
-    return ask(index, &question, give_ledger, &asker, err);
+    question_add_range(&question, "real", (uint64_t)MAX(0, query->real_from_ns),
+                       (uint64_t)MAX(0, query->real_to_ns));
+    question_add_page(&question, query, "id", 0);
+    return question_run(index, &question, give_ledger, &asker, err);
 }
 
 /* ---- a follower's state ---- */
@@ -587,7 +504,7 @@ static int load_ranks(struct index_follower *follower, struct err *err)
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
 
-static int load_shapes(struct index_follower *follower, struct err *err)
+static int index_load_shapes(struct index_follower *follower, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
     int code, result = index_prepare(follower->index, "SELECT payload FROM shape WHERE run = ?",
@@ -599,29 +516,29 @@ static int load_shapes(struct index_follower *follower, struct err *err)
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
 
-        if (fact_shape_get(column_cut(statement, 0), &shape) == 0 &&
+        if (fact_shape_get(question_reader(statement, 0), &shape) == 0 &&
             follower_shape(follower, &shape) < 0)
             return err_nomem(err);
     }
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
 
-static int load_agent(struct index_follower *follower, sqlite3_stmt *statement)
+static int index_load_agent(struct index_follower *follower, sqlite3_stmt *statement)
 {
     struct traffic_agent *agent =
         traffic_agent(&follower->traffic, (uint64_t)sqlite3_column_int64(statement, 0));
 
     if (!agent)
         return -ENOMEM;
-    column_text(statement, 2, agent->node, sizeof(agent->node));
-    agent->heard_real_ns = sqlite3_column_int64(statement, 3);
+    question_text(statement, 2, agent->node, sizeof(agent->node));
+    agent->newest_real_ns = sqlite3_column_int64(statement, 3);
     agent->bytes_per_second = sqlite3_column_double(statement, 4);
     agent->boot = (uint64_t)sqlite3_column_int64(statement, 5);
-    agent->told = fact_traffic_get(column_cut(statement, 6), &agent->now) == 0;
+    agent->has_traffic = fact_traffic_get(question_reader(statement, 6), &agent->now) == 0;
     return 0;
 }
 
-static int load_nodes(struct index_follower *follower, struct err *err)
+static int index_load_nodes(struct index_follower *follower, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
     int code, result = index_prepare(follower->index,
@@ -636,7 +553,7 @@ static int load_nodes(struct index_follower *follower, struct err *err)
         uint64_t *clock =
             map_put(&follower->clock, (uint64_t)sqlite3_column_int64(statement, 0), 0);
 
-        if (!clock || load_agent(follower, statement) < 0)
+        if (!clock || index_load_agent(follower, statement) < 0)
             return err_nomem(err);
         *clock = (uint64_t)sqlite3_column_int64(statement, 1);
     }
@@ -656,6 +573,6 @@ int follower_load(struct index_follower *follower, struct err *err)
     if (result == 0)
         result = load_ranks(follower, err);
     if (result == 0)
-        result = load_shapes(follower, err);
-    return result < 0 ? result : load_nodes(follower, err);
+        result = index_load_shapes(follower, err);
+    return result < 0 ? result : index_load_nodes(follower, err);
 }

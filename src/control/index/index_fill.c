@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@ void follower_close(struct index_follower *follower)
     spool_reader_close(follower->reader);
     columns_destroy(follower->columns);
     matrix_writer_close(follower->matrix);
+    step_places_close(follower->places);
     for (size_t i = 0; i < follower->shape_count; i++)
         fact_shape_fini(&follower->shapes[i]);
     free(follower->shapes);
@@ -38,13 +40,13 @@ void follower_close(struct index_follower *follower)
     free(follower);
 }
 
-static void follower_clean(struct index_follower **follower)
+static void index_follower_clean(struct index_follower **follower)
 {
     follower_close(*follower);
 }
 
 /* The first frame tells one log from another that took its place. */
-static int log_identify(const char *path, uint64_t *ret, struct err *err)
+static int index_log_identify(const char *path, uint64_t *ret, struct err *err)
 {
     struct spool_reader *reader;
     struct frame frame;
@@ -63,20 +65,20 @@ static int log_identify(const char *path, uint64_t *ret, struct err *err)
 
 /* ---- the matrix ---- */
 
-static void matrix_trouble(struct index_follower *follower, const struct err *err)
+static void index_matrix_trouble(struct index_follower *follower, const struct err *err)
 {
-    if (!follower->matrix_told)
+    if (!follower->matrix_logged)
         log_error("%s; run %s gets no matrix", err->text, follower->run);
-    follower->matrix_told = true;
+    follower->matrix_logged = true;
 }
 
 /* Opened when the first column comes: only then is it known how many ranks there are. */
-static int matrix_begin(struct index_follower *follower, uint32_t ranks)
+static int index_matrix_begin(struct index_follower *follower, uint32_t ranks)
 {
     struct err err = { "" };
     int result;
 
-    if (follower->matrix || follower->matrix_told)
+    if (follower->matrix || follower->matrix_logged)
         return 0;
     result = matrix_writer_open(follower->matrix_path.text, ranks, &follower->matrix, &err);
     if (result == -EUCLEAN && follower->row.steps == 0) {
@@ -91,18 +93,18 @@ static int matrix_begin(struct index_follower *follower, uint32_t ranks)
                        follower->run);
     }
     if (result < 0)
-        matrix_trouble(follower, &err);
+        index_matrix_trouble(follower, &err);
     return 0;
 }
 
-static int matrix_put(struct index_follower *follower, const struct column *column)
+static int index_matrix_put(struct index_follower *follower, const struct column *column)
 {
     struct matrix_column at = { .step = column->step,
                                 .attempt = column->attempt,
                                 .median_ns = column->median_ns };
     CLEAN(free_clean) int64_t *excess = NULL;
     struct err err = { "" };
-    int result = matrix_begin(follower, column->ranks);
+    int result = index_matrix_begin(follower, column->ranks);
 
     /* What an earlier life wrote beyond what it committed is the same as what comes now. */
     if (result < 0 || !follower->matrix ||
@@ -115,25 +117,51 @@ static int matrix_put(struct index_follower *follower, const struct column *colu
         excess[rank] =
             column->local_ns[rank] < 0 ? INT64_MIN : column->local_ns[rank] - column->median_ns;
     if (matrix_append(follower->matrix, &at, excess, &err) < 0) {
-        matrix_trouble(follower, &err);
+        index_matrix_trouble(follower, &err);
         matrix_writer_close(TAKE(follower->matrix));
     }
     return 0;
 }
 
+/* Where the log has the steps of this column.  Without it only the timelines of single steps are missing. */
+static void index_places_put(struct index_follower *follower, const struct column *column)
+{
+    struct err err = { "" };
+    int result = 0;
+
+    if (!column->offset || follower->places_logged)
+        return;
+    if (!follower->places)
+        result = step_places_open(follower->places_path.text, column->ranks, follower->row.steps,
+                                  &follower->places, &err);
+    else if (step_places_ranks(follower->places) != column->ranks) {
+        step_places_close(TAKE(follower->places));
+        result = step_places_open(follower->places_path.text, column->ranks, follower->row.steps,
+                                  &follower->places, &err);
+    }
+    if (result == 0)
+        result = step_places_put(follower->places, follower->row.steps, column->offset, &err);
+    if (result < 0) {
+        log_error("%s; run %s gets no timelines of steps", err.text, follower->run);
+        follower->places_logged = true;
+    }
+}
+
 int follower_column(void *arg, const struct column *column)
 {
     struct index_follower *follower = arg;
-    int result = matrix_put(follower, column);
+    int result = index_matrix_put(follower, column);
 
     if (result < 0)
         return result;
+    index_places_put(follower, column);
     result = index_execute(
         follower->index, follower->err,
-        "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "iiiiiiiiiii",
+        "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "iiiiiiiiiiid",
         follower->id, (int64_t)follower->row.steps, (int64_t)column->attempt, (int64_t)column->step,
         (int64_t)column->have, column->begin_real_ns, column->duration_ns, column->median_ns,
-        column->excess_ns, (int64_t)column->worst, (int64_t)column->shape[column->worst]);
+        column->excess_ns, (int64_t)column->worst, (int64_t)column->shape[column->worst],
+        column->losses ? column->loss_sum / column->losses : (double)NAN);
     if (result == 0)
         follower->row.steps++;
     return result;
@@ -141,7 +169,8 @@ int follower_column(void *arg, const struct column *column)
 
 /* ---- the log ---- */
 
-static int follower_start(struct index_follower *follower, const char *run_dir, struct err *err)
+static int index_follower_start(struct index_follower *follower, const char *run_dir,
+                                struct err *err)
 {
     struct rundir dir;
     int result = rundir_open(&dir, run_dir, err);
@@ -153,15 +182,17 @@ static int follower_start(struct index_follower *follower, const char *run_dir, 
     follower->self = control_sender();
     result = path_join(&follower->matrix_path, dir.path.text, "matrix.lsm", err);
     if (result == 0)
+        result = path_join(&follower->places_path, dir.path.text, STEP_PLACES_FILE, err);
+    if (result == 0)
         result =
             columns_create(follower_column, follower, &follower->columns) < 0 ? err_nomem(err) : 0;
     if (result == 0)
-        result = log_identify(follower->log.text, &follower->log_id, err);
+        result = index_log_identify(follower->log.text, &follower->log_id, err);
     return result;
 }
 
 /* Its rows are of another log, or of one that was longer: they go. */
-static bool follower_is_stale(const struct index_follower *follower, uint64_t log_id)
+static bool index_follower_is_stale(const struct index_follower *follower, uint64_t log_id)
 {
     struct stat st;
 
@@ -172,7 +203,7 @@ static bool follower_is_stale(const struct index_follower *follower, uint64_t lo
 }
 
 /* Its newest step and the newest cells of each level: a file that was cut has lost them. */
-static bool matrix_has_its_end(struct matrix *matrix)
+static bool index_matrix_has_its_end(struct matrix *matrix)
 {
     unsigned char tile[MATRIX_TILE_BYTES];
     uint64_t columns = matrix_columns(matrix);
@@ -187,7 +218,7 @@ static bool matrix_has_its_end(struct matrix *matrix)
 /* A matrix that is lost or damaged goes with the rows: both are read again.  One that could not be written, or that
  * is too large to be, is not tried again and again: only a file that lacks columns is.
  */
-static bool follower_lost_matrix(const struct index_follower *follower)
+static bool index_follower_lost_matrix(const struct index_follower *follower)
 {
     struct matrix *matrix = NULL;
     bool lost;
@@ -198,7 +229,7 @@ static bool follower_lost_matrix(const struct index_follower *follower)
     result = matrix_open(follower->matrix_path.text, &matrix, NULL);
     lost = result == -EUCLEAN || result == -ENOENT ||
            (result == 0 &&
-            (matrix_columns(matrix) < follower->row.steps || !matrix_has_its_end(matrix)));
+            (matrix_columns(matrix) < follower->row.steps || !index_matrix_has_its_end(matrix)));
     matrix_close(matrix);
     return lost;
 }
@@ -206,22 +237,24 @@ static bool follower_lost_matrix(const struct index_follower *follower)
 int follower_open(struct index *index, const char *run_dir, struct index_follower **ret,
                   struct err *err)
 {
-    CLEAN(follower_clean) struct index_follower *follower = calloc(1, sizeof(*follower));
+    CLEAN(index_follower_clean) struct index_follower *follower = calloc(1, sizeof(*follower));
     uint64_t log_id;
     int result;
 
     if (!follower)
         return err_nomem(err);
     follower->index = index;
-    result = follower_start(follower, run_dir, err);
+    result = index_follower_start(follower, run_dir, err);
     if (result < 0)
         return result;
     if (result == 0) /* empty, or without a whole frame */
         return err_set(err, -ENOENT, "%s: empty", follower->log.text);
     log_id = follower->log_id;
     result = follower_load(follower, err);
-    if (result == 0 && (follower_is_stale(follower, log_id) || follower_lost_matrix(follower))) {
+    if (result == 0 &&
+        (index_follower_is_stale(follower, log_id) || index_follower_lost_matrix(follower))) {
         unlink(follower->matrix_path.text);
+        unlink(follower->places_path.text);
         result = index_forget(index, follower->run, err);
         if (result == 0) /* once: there are no rows any more */
             result = follower_open(index, run_dir, ret, err);
@@ -240,7 +273,8 @@ int follower_open(struct index *index, const char *run_dir, struct index_followe
     return 0;
 }
 
-static int64_t follower_frames(struct index_follower *follower, size_t frames_max, struct err *err)
+static int64_t index_follower_frames(struct index_follower *follower, size_t frames_max,
+                                     struct err *err)
 {
     uint64_t from = spool_reader_offset(follower->reader);
     struct frame frame;
@@ -277,13 +311,13 @@ int64_t follower_read(struct index_follower *follower, size_t frames_max, struct
     if (result < 0)
         return result;
     follower->err = err;
-    count = follower_frames(follower, frames_max, err);
+    count = index_follower_frames(follower, frames_max, err);
     result = (int)MIN(count, 0);
     if (result == 0 && follower->matrix) {
         struct err trouble = { "" };
 
         if (matrix_flush(follower->matrix, &trouble) < 0) {
-            matrix_trouble(follower, &trouble);
+            index_matrix_trouble(follower, &trouble);
             matrix_writer_close(TAKE(follower->matrix));
         }
     }
@@ -301,6 +335,7 @@ int64_t follower_read(struct index_follower *follower, size_t frames_max, struct
         if (behind && index_execute(index, NULL, "BEGIN IMMEDIATE", "") == 0) {
             /* The file goes with the rows, and both are made anew from the beginning of the log. */
             unlink(follower->matrix_path.text);
+            unlink(follower->places_path.text);
             follower_forget(index, follower->run, NULL);
             index_execute(index, NULL, "COMMIT", "");
             return err_set(err, -EAGAIN, "rebuilding the matrix of run %s", follower->run);
@@ -311,7 +346,7 @@ int64_t follower_read(struct index_follower *follower, size_t frames_max, struct
 }
 
 /* To the end of the log that was, which its reader still has open. */
-static int shift_read(struct index_follower *follower, struct err *err)
+static int index_shift_read(struct index_follower *follower, struct err *err)
 {
     int64_t count;
 
@@ -333,11 +368,12 @@ int index_shift(struct index *index, const char *run_dir, uint64_t old_from, uin
     while (follower && strcmp(follower->run, run) != 0)
         follower = follower->next;
     if (follower)
-        result = shift_read(follower, err);
+        result = index_shift_read(follower, err);
     if (result == 0)
-        result = MIN(log_identify(follower->log.text, &log_id, err), 0);
+        result = MIN(index_log_identify(follower->log.text, &log_id, err), 0);
     if (result < 0)
         return index_forget(index, run, err);
+    unlink(follower->places_path.text); /* of a log that is no more; it begins anew */
     index_leave(index, run);
     result = index_execute(index, err,
                            "UPDATE run SET position = position + ?, log_bytes = log_bytes + ?,"

@@ -12,6 +12,7 @@
 #include "control/index/index.h"
 #include "control/matrix/columns.h"
 #include "control/matrix/matrix.h"
+#include "control/matrix/step_places.h"
 #include "core/map.h"
 #include "wire/frame.h"
 #include "wire/spool.h"
@@ -25,7 +26,7 @@ struct index_follower { /* one run whose log is read */
     struct index_follower *next;
     struct index *index;
     char run[FACT_NAME];
-    struct path log, matrix_path;
+    struct path log, matrix_path, places_path;
     int64_t id; /* of the run's row */
     struct spool_reader *reader;
     uint64_t log_id; /* hash of the log's first frame: another one is another log */
@@ -43,8 +44,10 @@ struct index_follower { /* one run whose log is read */
     uint64_t self;
     struct columns *columns;
     struct matrix_writer *matrix; /* NULL: not yet, or it cannot be written */
-    bool matrix_behind;           /* the file has fewer columns than the index says */
-    bool matrix_told;
+    struct step_places *places;   /* NULL: not yet, or it cannot be written */
+    bool places_logged;
+    bool matrix_behind; /* the file has fewer columns than the index says */
+    bool matrix_logged;
     bool rebuilding;          /* what was there is gone, and is read again */
     struct log_mark frame_at; /* where the frame that is looked at begins */
     struct log_mark start;    /* where this life began to read */
@@ -85,5 +88,7 @@ struct rank_state *follower_rank(struct index_follower *follower,
                                  uint32_t rank);                               /* NULL: no memory */
 int follower_shape(struct index_follower *follower, struct fact_shape *shape); /* takes its items */
 column_call follower_column;
+/* index_records.c: findings, decisions, outcomes and checks. */
+int follower_record(struct index_follower *follower, const struct frame *frame);
 
 #endif

@@ -33,8 +33,8 @@ struct rank_state *follower_rank(struct index_follower *follower, uint32_t rank)
     return &follower->rank[follower->ranks++];
 }
 
-static int64_t real_of(const struct index_follower *follower, const struct frame *frame,
-                       int64_t mono_ns)
+static int64_t index_real_of(const struct index_follower *follower, const struct frame *frame,
+                             int64_t mono_ns)
 {
     const uint64_t *clock = map_get(&follower->clock, frame->sender);
     int64_t offset_ns = clock ? (int64_t)*clock : follower->clock_ns;
@@ -87,7 +87,7 @@ static int row_take_ring(struct index_follower *follower, struct reader in)
         state->row.has_layout = fact.has_layout;
         memcpy(state->row.layout, fact.layout, sizeof(fact.layout));
         if (newer) {
-            state->row.ended = state->row.told = false;
+            state->row.ended = state->row.ended_by_launcher = false;
             state->row.end_text[0] = '\0';
         }
         state->dirty = follower->urgent = true;
@@ -151,10 +151,11 @@ static int row_take_step(struct index_follower *follower, const struct frame *fr
     state->row.step = step.step;
     state->dirty = true;
     return columns_step(follower->columns, &step, fact_step_local_ns(&step, &follower->shapes[*at]),
-                        real_of(follower, frame, step.begin_ns), &follower->frame_at);
+                        index_real_of(follower, frame, step.begin_ns), &follower->frame_at);
 }
 
-static int take_beat(struct index_follower *follower, const struct frame *frame, struct reader in)
+static int index_take_beat(struct index_follower *follower, const struct frame *frame,
+                           struct reader in)
 {
     struct fact_beat fact;
     struct rank_state *state;
@@ -164,7 +165,7 @@ static int take_beat(struct index_follower *follower, const struct frame *frame,
     state = follower_rank(follower, fact.rank);
     if (!state)
         return -ENOMEM;
-    state->row.beat_real_ns = real_of(follower, frame, fact.mono_ns);
+    state->row.beat_real_ns = index_real_of(follower, frame, fact.mono_ns);
     state->row.state = fact.state;
     state->row.phase = fact.phase;
     state->row.step = fact.step;
@@ -172,7 +173,7 @@ static int take_beat(struct index_follower *follower, const struct frame *frame,
     return 0;
 }
 
-static int take_exit(struct index_follower *follower, struct reader in)
+static int index_take_exit(struct index_follower *follower, struct reader in)
 {
     struct fact_exit fact;
     struct rank_state *state;
@@ -186,14 +187,14 @@ static int take_exit(struct index_follower *follower, struct reader in)
         return 0;
     state->row.attempt = fact.attempt;
     state->row.ended = true;
-    state->row.told = fact.told;
+    state->row.ended_by_launcher = fact.ended_by_launcher;
     state->row.status = fact.status;
     memcpy(state->row.end_text, fact.text, sizeof(fact.text));
     state->dirty = follower->urgent = true;
     return 0;
 }
 
-static void take_run(struct index_follower *follower, struct reader in)
+static void index_take_run(struct index_follower *follower, struct reader in)
 {
     struct index_run *row = &follower->row;
     struct fact_run fact;
@@ -214,7 +215,7 @@ static void take_run(struct index_follower *follower, struct reader in)
     }
 }
 
-static int verdict_names(struct index_follower *follower, const struct verdict *verdict)
+static int index_verdict_names(struct index_follower *follower, const struct verdict *verdict)
 {
     struct index *index = follower->index;
     int result =
@@ -236,46 +237,47 @@ static int verdict_names(struct index_follower *follower, const struct verdict *
     return result;
 }
 
-#define FINDINGS_OF_ROLE 16 /* cursors; lines are fewer */
-#define FINDINGS (4 * FINDINGS_OF_ROLE)
-_Static_assert(VERDICT_LINES <= FINDINGS_OF_ROLE, "cursors of findings");
+#define EVIDENCE_OF_ROLE 16 /* cursors; lines are fewer */
+#define EVIDENCE (4 * EVIDENCE_OF_ROLE)
+_Static_assert(VERDICT_LINES <= EVIDENCE_OF_ROLE, "cursors of evidence");
 
 /* Their cursors follow the verdict's, which is a new one each time it changes. */
-static int findings_put(struct index_follower *follower, const struct verdict *verdict, int64_t seq,
-                        enum finding_role role, const struct verdict_line *line, uint32_t count)
+static int index_evidence_put(struct index_follower *follower, const struct verdict *verdict,
+                              int64_t seq, enum evidence_role role, const struct verdict_line *line,
+                              uint32_t count)
 {
     int result = 0;
 
     for (uint32_t i = 0; result == 0 && i < MIN(count, VERDICT_LINES); i++)
         result =
             index_execute(follower->index, follower->err,
-                          "INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?, ?)", "iitiit",
-                          seq * FINDINGS + (int64_t)role * FINDINGS_OF_ROLE + (int64_t)i,
+                          "INSERT OR REPLACE INTO evidence VALUES (?, ?, ?, ?, ?, ?)", "iitiit",
+                          seq * EVIDENCE + (int64_t)role * EVIDENCE_OF_ROLE + (int64_t)i,
                           follower->id, verdict->id, (int64_t)role, (int64_t)i, line[i].source);
     return result;
 }
 
-static int verdict_findings(struct index_follower *follower, const struct verdict *verdict,
-                            int64_t seq)
+static int index_verdict_evidence(struct index_follower *follower, const struct verdict *verdict,
+                                  int64_t seq)
 {
     int result = index_execute(follower->index, follower->err,
-                               "DELETE FROM finding WHERE run = ? AND id = ?", "it", follower->id,
+                               "DELETE FROM evidence WHERE run = ? AND id = ?", "it", follower->id,
                                verdict->id);
 
     if (result == 0)
-        result = findings_put(follower, verdict, seq, FINDING_BECAUSE, verdict->because,
-                              verdict->because_count);
+        result = index_evidence_put(follower, verdict, seq, EVIDENCE_BECAUSE, verdict->because,
+                                    verdict->because_count);
     if (result == 0)
-        result = findings_put(follower, verdict, seq, FINDING_RULED_OUT, verdict->ruled_out,
-                              verdict->ruled_out_count);
+        result = index_evidence_put(follower, verdict, seq, EVIDENCE_RULED_OUT, verdict->ruled_out,
+                                    verdict->ruled_out_count);
     if (result == 0)
-        result =
-            findings_put(follower, verdict, seq, FINDING_ECHO, verdict->echo, verdict->echo_count);
+        result = index_evidence_put(follower, verdict, seq, EVIDENCE_ECHO, verdict->echo,
+                                    verdict->echo_count);
     return result;
 }
 
-static int take_verdict(struct index_follower *follower, const struct frame *frame,
-                        struct reader in)
+static int index_take_verdict(struct index_follower *follower, const struct frame *frame,
+                              struct reader in)
 {
     struct verdict verdict;
     int result;
@@ -290,9 +292,9 @@ static int take_verdict(struct index_follower *follower, const struct frame *fra
                       (int64_t)verdict.layer, (int64_t)verdict.since_step, verdict.since_real_ns,
                       (int64_t)(verdict.until_real_ns == 0), frame->payload, frame->payload_bytes);
     if (result == 0)
-        result =
-            verdict_findings(follower, &verdict, sqlite3_last_insert_rowid(follower->index->db));
-    return result < 0 ? result : verdict_names(follower, &verdict);
+        result = index_verdict_evidence(follower, &verdict,
+                                        sqlite3_last_insert_rowid(follower->index->db));
+    return result < 0 ? result : index_verdict_names(follower, &verdict);
 }
 
 static int row_take_ledger(struct index_follower *follower, const struct frame *frame,
@@ -309,7 +311,7 @@ static int row_take_ledger(struct index_follower *follower, const struct frame *
 }
 
 /* Steps that were merged: one column for all of them. */
-static int take_merged(struct index_follower *follower, struct reader in)
+static int index_take_merged(struct index_follower *follower, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     CLEAN(free_clean) int64_t *local = NULL;
@@ -334,8 +336,8 @@ static int take_merged(struct index_follower *follower, struct reader in)
     for (uint32_t i = 0; i < merged.ranks; i++) {
         const struct merged_rank *rank = &merged.rank[i];
 
-        local[i] = rank->told ? merged.median_ns + rank->excess_ns : -1;
-        column.have += rank->told > 0;
+        local[i] = rank->steps ? merged.median_ns + rank->excess_ns : -1;
+        column.have += rank->steps > 0;
         if (rank->excess_ns > column.excess_ns) {
             column.excess_ns = rank->excess_ns;
             column.worst = i;
@@ -345,7 +347,7 @@ static int take_merged(struct index_follower *follower, struct reader in)
 }
 
 /* Steps that an agent merged: each rank's mean stands at the last of them. */
-static int take_spared(struct index_follower *follower, struct reader in)
+static int index_take_spared(struct index_follower *follower, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = 0;
@@ -359,7 +361,7 @@ static int take_spared(struct index_follower *follower, struct reader in)
                                   .duration_ns = merged.duration_ns };
         struct rank_state *state;
 
-        if (!merged.rank[i].told || step.rank < i || step.rank >= COLUMN_RANKS_MAX)
+        if (!merged.rank[i].steps || step.rank < i || step.rank >= COLUMN_RANKS_MAX)
             continue;
         state = follower_rank(follower, step.rank);
         if (!state)
@@ -374,7 +376,8 @@ static int take_spared(struct index_follower *follower, struct reader in)
 }
 
 /* The controller's own frames. */
-static int own_frame(struct index_follower *follower, const struct frame *frame, struct reader in)
+static int index_own_frame(struct index_follower *follower, const struct frame *frame,
+                           struct reader in)
 {
     struct fact_tick tick;
 
@@ -389,22 +392,23 @@ static int own_frame(struct index_follower *follower, const struct frame *frame,
             follower->row.end_real_ns = tick.real_ns; /* or some time before: nobody said when */
         return follower->row.closed ? columns_flush(follower->columns) : 0;
     case FRAME_MERGED:
-        return take_merged(follower, in);
+        return index_take_merged(follower, in);
     case FRAME_VERDICT:
-        return take_verdict(follower, frame, in);
+        return index_take_verdict(follower, frame, in);
     case FRAME_LEDGER:
         return row_take_ledger(follower, frame, in, follower->tick_real_ns);
     default:
-        return 0;
+        return follower_record(follower, frame);
     }
 }
 
-static int any_frame(struct index_follower *follower, const struct frame *frame, struct reader in)
+static int index_any_frame(struct index_follower *follower, const struct frame *frame,
+                           struct reader in)
 {
     if (traffic_frame(&follower->traffic, frame) < 0)
         return -ENOMEM;
     if (frame->sender == follower->self)
-        return own_frame(follower, frame, in);
+        return index_own_frame(follower, frame, in);
     follower->row.closed = false;
     if (!follower->row.ended)
         follower->row.end_real_ns = 0;
@@ -418,16 +422,16 @@ static int any_frame(struct index_follower *follower, const struct frame *frame,
     case FRAME_STEP:
         return row_take_step(follower, frame, in);
     case FRAME_MERGED:
-        return take_spared(follower, in);
+        return index_take_spared(follower, in);
     case FRAME_BEAT:
-        return take_beat(follower, frame, in);
+        return index_take_beat(follower, frame, in);
     case FRAME_EXIT:
-        return take_exit(follower, in);
+        return index_take_exit(follower, in);
     case FRAME_RUN:
-        take_run(follower, in);
+        index_take_run(follower, in);
         return columns_world(follower->columns, follower->row.ranks);
     default:
-        return 0;
+        return follower_record(follower, frame);
     }
 }
 
@@ -438,13 +442,14 @@ int follower_frame(struct index_follower *follower, const struct frame *frame, s
 
     follower->err = err;
     if (frame->version == FRAME_VERSION)
-        result = any_frame(follower, frame, reader_of(frame->payload, frame->payload_bytes));
+        result = index_any_frame(follower, frame, reader_of(frame->payload, frame->payload_bytes));
     return result == -ENOMEM ? err_nomem(err) : result;
 }
 
 /* ---- a life's state, written and read ---- */
 
-static int write_rank(struct index_follower *follower, struct rank_state *state, struct err *err)
+static int index_write_rank(struct index_follower *follower, struct rank_state *state,
+                            struct err *err)
 {
     const struct index_rank *row = &state->row;
 
@@ -455,26 +460,26 @@ static int write_rank(struct index_follower *follower, struct rank_state *state,
         "iiiiitbiiiiiiit", follower->id, (int64_t)row->rank, (int64_t)row->attempt,
         (int64_t)row->ring, (int64_t)row->pid, row->node, row->layout,
         row->has_layout ? sizeof(row->layout) : (size_t)0, (int64_t)row->step, row->beat_real_ns,
-        (int64_t)row->state, (int64_t)row->phase, (int64_t)row->ended, (int64_t)row->told,
-        (int64_t)row->status, row->end_text);
+        (int64_t)row->state, (int64_t)row->phase, (int64_t)row->ended,
+        (int64_t)row->ended_by_launcher, (int64_t)row->status, row->end_text);
 }
 
 /* What its agent said last, and when it was heard; the row itself came with its hello. */
-static int write_agent(struct index_follower *follower, struct traffic_agent *agent,
-                       struct err *err)
+static int index_write_agent(struct index_follower *follower, struct traffic_agent *agent,
+                             struct err *err)
 {
     CLEAN(buf_fini) struct buf traffic = { 0 };
 
     agent->changed = false;
-    if (!agent->told)
+    if (!agent->has_traffic)
         return index_execute(follower->index, err,
                              "UPDATE node SET heard_real = ? WHERE run = ? AND sender = ?", "iii",
-                             agent->heard_real_ns, follower->id, (int64_t)agent->sender);
+                             agent->newest_real_ns, follower->id, (int64_t)agent->sender);
     fact_traffic_put(&traffic, &agent->now);
     return index_execute(follower->index, err,
                          "UPDATE node SET heard_real = ?, rate = ?, boot = ?, traffic = ?"
                          " WHERE run = ? AND sender = ?",
-                         "idibii", agent->heard_real_ns, agent->bytes_per_second,
+                         "idibii", agent->newest_real_ns, agent->bytes_per_second,
                          (int64_t)agent->boot, traffic.data, traffic.size, follower->id,
                          (int64_t)agent->sender);
 }
@@ -491,11 +496,11 @@ int follower_write(struct index_follower *follower, bool ranks, struct err *err)
 
     for (uint32_t rank = 0; ranks && result == 0 && rank < follower->ranks; rank++) {
         if (follower->rank[rank].dirty)
-            result = write_rank(follower, &follower->rank[rank], err);
+            result = index_write_rank(follower, &follower->rank[rank], err);
     }
     for (size_t i = 0; ranks && result == 0 && i < follower->traffic.count; i++) {
         if (follower->traffic.agent[i].changed)
-            result = write_agent(follower, &follower->traffic.agent[i], err);
+            result = index_write_agent(follower, &follower->traffic.agent[i], err);
     }
     if (result < 0)
         return result;
@@ -526,9 +531,9 @@ int follower_write(struct index_follower *follower, bool ranks, struct err *err)
 
 int follower_forget(struct index *index, const char *run, struct err *err)
 {
-    static const char *const tables[] = { "rank",         "node",    "step",
-                                          "shape",        "verdict", "verdict_rank",
-                                          "verdict_node", "finding", "ledger" };
+    static const char *const tables[] = { "rank",    "node",         "step",         "shape",
+                                          "verdict", "verdict_rank", "verdict_node", "evidence",
+                                          "ledger",  "record",       "record_name" };
     int result = index_execute(index, err, "SAVEPOINT forget", "");
 
     for (size_t i = 0; i < COUNT(tables) && result == 0; i++) {

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "control/index/index.h"
+#include "control/matrix/step_places.h"
 #include "core/clean.h"
 
 #define FRAMES_AT_ONCE 100000
@@ -23,7 +24,7 @@ static void index_clean(struct index **index)
     index_close(*index);
 }
 
-static int count_run(void *arg, const struct index_run *row)
+static int reindex_count_run(void *arg, const struct index_run *row)
 {
     struct reindex_counts *counts = arg;
 
@@ -36,19 +37,22 @@ static int count_run(void *arg, const struct index_run *row)
     return 0;
 }
 
-static int one_run(struct index *index, const char *run_dir, struct reindex_counts *counts,
-                   struct err *err)
+static int reindex_one_run(struct index *index, const char *run_dir, struct reindex_counts *counts,
+                           struct err *err)
 {
     const char *run = strrchr(run_dir, '/') + 1;
-    struct path matrix;
+    struct path matrix, places;
     int64_t more;
     int result = path_join(&matrix, run_dir, "matrix.lsm", err);
 
+    if (result == 0)
+        result = path_join(&places, run_dir, STEP_PLACES_FILE, err);
     if (result == 0)
         result = index_forget(index, run, err);
     if (result < 0)
         return result;
     unlink(matrix.text);
+    unlink(places.text);
     while ((more = index_follow(index, run_dir, FRAMES_AT_ONCE, err)) > 0)
         ;
     index_leave(index, run);
@@ -59,7 +63,7 @@ static int one_run(struct index *index, const char *run_dir, struct reindex_coun
     if (more < 0)
         return (int)more;
     counts->runs++;
-    more = index_runs(index, &(struct index_query){ .run = run }, count_run, counts, err);
+    more = index_runs(index, &(struct index_query){ .run = run }, reindex_count_run, counts, err);
     return (int)MIN(more, 0);
 }
 
@@ -84,7 +88,7 @@ int reindex_state(const char *state, struct reindex_counts *ret, struct err *err
             continue;
         result = path_join(&log, run_dir.text, "log.lsf", err);
         if (result == 0 && stat(log.text, &st) == 0)
-            result = one_run(index, run_dir.text, &counts, err);
+            result = reindex_one_run(index, run_dir.text, &counts, err);
     }
     if (result == 0)
         *ret = counts;
@@ -94,32 +98,32 @@ int reindex_state(const char *state, struct reindex_counts *ret, struct err *err
 /* Of STATE/runs/RUN it is STATE/index.sqlite; of a run that lies elsewhere it is beside the run. */
 static int index_of(const char *run_dir, struct path *ret, struct err *err)
 {
-    struct path whole = { "" };
+    struct path resolved = { "" };
     char *slash = NULL;
 
-    snprintf(whole.text, sizeof(whole.text), "%s", run_dir);
-    slash = strrchr(whole.text, '/');
+    snprintf(resolved.text, sizeof(resolved.text), "%s", run_dir);
+    slash = strrchr(resolved.text, '/');
     *slash = '\0';
-    slash = strrchr(whole.text, '/');
+    slash = strrchr(resolved.text, '/');
     if (slash && strcmp(slash, "/runs") == 0)
         *slash = '\0';
-    return path_join(ret, whole.text, INDEX_FILE, err);
+    return path_join(ret, resolved.text, INDEX_FILE, err);
 }
 
 int reindex_run(const char *run_dir, struct reindex_counts *ret, struct err *err)
 {
     CLEAN(index_clean) struct index *index = NULL;
     struct reindex_counts counts = { 0 };
-    struct path whole, file;
+    struct path resolved, file;
     int result;
 
-    if (!realpath(run_dir, whole.text))
+    if (!realpath(run_dir, resolved.text))
         return err_set(err, -errno, "%s: %m", run_dir);
-    result = index_of(whole.text, &file, err);
+    result = index_of(resolved.text, &file, err);
     if (result == 0)
         result = index_open(file.text, &index, err);
     if (result == 0)
-        result = one_run(index, whole.text, &counts, err);
+        result = reindex_one_run(index, resolved.text, &counts, err);
     if (result == 0)
         *ret = counts;
     return result;

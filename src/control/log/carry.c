@@ -18,26 +18,26 @@ void carry_fini(struct carry *carry)
     *carry = (struct carry){ 0 };
 }
 
-static uint64_t id_key(const struct verdict *verdict)
+static uint64_t carry_id_key(const struct verdict *verdict)
 {
     return hash64(0, verdict->id, strnlen(verdict->id, sizeof(verdict->id)));
 }
 
-static struct carried *carried_find(const struct carry *carry, const struct verdict *verdict)
+static struct carried *carry_carried_find(const struct carry *carry, const struct verdict *verdict)
 {
-    const uint64_t *at = map_get(&carry->id, id_key(verdict));
+    const uint64_t *at = map_get(&carry->id, carry_id_key(verdict));
 
     return at ? &carry->one[*at] : NULL;
 }
 
-static struct carried *carried_get(struct carry *carry, const struct verdict *verdict)
+static struct carried *carry_carried_get(struct carry *carry, const struct verdict *verdict)
 {
-    struct carried *one = carried_find(carry, verdict);
+    struct carried *one = carry_carried_find(carry, verdict);
 
     if (one)
         return one;
     if (!ARRAY_FIT(carry->one, carry->room, carry->count + 1) ||
-        !map_put(&carry->id, id_key(verdict), carry->count))
+        !map_put(&carry->id, carry_id_key(verdict), carry->count))
         return NULL;
     one = &carry->one[carry->count++];
     memset(one, 0, sizeof(*one));
@@ -45,7 +45,8 @@ static struct carried *carried_get(struct carry *carry, const struct verdict *ve
 }
 
 /* What the old one counts and the new one does not. */
-static void ledger_before(struct carry *carry, const struct ledger *old, const struct core *core)
+static void carry_ledger_before(struct carry *carry, const struct ledger *old,
+                                const struct core *core)
 {
     struct ledger now;
 
@@ -66,13 +67,13 @@ int carry_output(struct carry *carry, uint16_t type, struct reader in, const str
     struct verdict verdict;
 
     if (type == FRAME_LEDGER && core && ledger_get(in, &ledger) == 0)
-        ledger_before(carry, &ledger, core);
+        carry_ledger_before(carry, &ledger, core);
     if (type != FRAME_VERDICT || verdict_get(in, &verdict) < 0)
         return 0;
-    one = carried_get(carry, &verdict);
+    one = carry_carried_get(carry, &verdict);
     if (!one)
         return -ENOMEM;
-    one->said = verdict;
+    one->old = verdict;
     if (core && one->warm_tick == carry->tick)
         one->before_seconds = MAX(0.0, verdict.gpu_seconds - one->warm.gpu_seconds);
     return 0;
@@ -85,7 +86,7 @@ int carry_warm(struct carry *carry, uint16_t type, const struct buf *payload)
 
     if (type != FRAME_VERDICT || verdict_get(reader_of(payload->data, payload->size), &verdict) < 0)
         return 0;
-    one = carried_get(carry, &verdict);
+    one = carry_carried_get(carry, &verdict);
     if (!one)
         return -ENOMEM;
     one->warm = verdict;
@@ -93,14 +94,14 @@ int carry_warm(struct carry *carry, uint16_t type, const struct buf *payload)
     return 0;
 }
 
-static bool is_open(const struct verdict *verdict)
+static bool carry_is_open(const struct verdict *verdict)
 {
     return verdict->id[0] && verdict->until_real_ns == 0;
 }
 
 bool carry_is_ready(const struct carry *carry)
 {
-    return carry->has_ledger && carry->told_tick && carry->tick >= carry->told_tick;
+    return carry->has_ledger && carry->reported_tick && carry->tick >= carry->reported_tick;
 }
 
 void carry_speak(struct carry *carry)
@@ -108,17 +109,17 @@ void carry_speak(struct carry *carry)
     carry->active = true;
     for (size_t i = 0; i < carry->count; i++) {
         struct carried *one = &carry->one[i];
-        bool old = is_open(&one->said), new = is_open(&one->warm);
+        bool old = carry_is_open(&one->old), new = carry_is_open(&one->warm);
 
         one->goes_on = old && new;
         one->orphan = old && !new;
         one->hidden =
-            new && !old && (one->said.id[0] || one->warm.since_real_ns <= carry->whole_real_ns);
-        one->untold = new && !old && !one->hidden;
+            new && !old && (one->old.id[0] || one->warm.since_real_ns <= carry->complete_real_ns);
+        one->unwritten = new && !old && !one->hidden;
     }
 }
 
-static void tell_verdict(const struct verdict *verdict, core_emit *emit, void *arg)
+static void carry_verdict(const struct verdict *verdict, core_emit *emit, void *arg)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
 
@@ -131,16 +132,16 @@ static void carry_go_on(struct carried *one, struct verdict *verdict)
     verdict->gpu_seconds += one->before_seconds;
     if (!one->goes_on)
         return;
-    if (one->said.since_real_ns < verdict->since_real_ns) {
-        verdict->since_real_ns = one->said.since_real_ns;
-        verdict->since_step = one->said.since_step;
+    if (one->old.since_real_ns < verdict->since_real_ns) {
+        verdict->since_real_ns = one->old.since_real_ns;
+        verdict->since_step = one->old.since_step;
     }
-    verdict->decided_real_ns = one->said.decided_real_ns;
-    verdict->decided_step = one->said.decided_step;
-    one->goes_on = is_open(verdict);
+    verdict->decided_real_ns = one->old.decided_real_ns;
+    verdict->decided_step = one->old.decided_step;
+    one->goes_on = carry_is_open(verdict);
 }
 
-static void tell_ledger(struct carry *carry, struct ledger *ledger, core_emit *emit, void *arg)
+static void carry_ledger(struct carry *carry, struct ledger *ledger, core_emit *emit, void *arg)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     double short_by = 0;
@@ -162,7 +163,7 @@ static void tell_ledger(struct carry *carry, struct ledger *ledger, core_emit *e
     emit(arg, FRAME_LEDGER, &payload);
 }
 
-void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
+void carry_emit(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
                 void *arg)
 {
     struct reader in = reader_of(payload->data, payload->size);
@@ -171,22 +172,23 @@ void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, c
     struct carried *one;
 
     if (type == FRAME_LEDGER && carry->has_ledger && ledger_get(in, &ledger) == 0) {
-        tell_ledger(carry, &ledger, emit, arg);
+        carry_ledger(carry, &ledger, emit, arg);
         return;
     }
-    one = type == FRAME_VERDICT && verdict_get(in, &verdict) == 0 ? carried_find(carry, &verdict)
-                                                                  : NULL;
+    one = type == FRAME_VERDICT && verdict_get(in, &verdict) == 0
+              ? carry_carried_find(carry, &verdict)
+              : NULL;
     if (!one) {
         emit(arg, type, payload);
         return;
     }
     if (one->hidden) {
-        one->hidden = is_open(&verdict);
+        one->hidden = carry_is_open(&verdict);
         return;
     }
-    one->untold = one->orphan = false;
+    one->unwritten = one->orphan = false;
     carry_go_on(one, &verdict);
-    tell_verdict(&verdict, emit, arg);
+    carry_verdict(&verdict, emit, arg);
 }
 
 void carry_tick(struct carry *carry, const struct fact_tick *tick, core_emit *emit, void *arg)
@@ -194,13 +196,13 @@ void carry_tick(struct carry *carry, const struct fact_tick *tick, core_emit *em
     for (size_t i = 0; i < carry->count; i++) {
         struct carried *one = &carry->one[i];
 
-        if (one->untold) {
-            tell_verdict(&one->warm, emit, arg);
-            one->untold = false;
+        if (one->unwritten) {
+            carry_verdict(&one->warm, emit, arg);
+            one->unwritten = false;
         }
         if (one->orphan && tick->flags & TICK_LAST) {
-            one->said.until_real_ns = tick->real_ns;
-            tell_verdict(&one->said, emit, arg);
+            one->old.until_real_ns = tick->real_ns;
+            carry_verdict(&one->old, emit, arg);
             one->orphan = false;
         }
     }

@@ -22,13 +22,13 @@
 #include "wire/verdict.h"
 
 struct carried {
-    struct verdict said, warm; /* by the old judges, by the new ones; id "": nothing */
-    uint64_t warm_tick;        /* at which the new judges wrote it */
-    double before_seconds;     /* what it had cost by then that the new ones do not count */
-    bool goes_on;              /* both have it open */
-    bool orphan;               /* open, and only the old ones knew */
-    bool hidden;               /* the new ones have it open, of a time before theirs */
-    bool untold;               /* the new judges have it open, and it was not written */
+    struct verdict old, warm; /* by the old judges, by the new ones; id "": nothing */
+    uint64_t warm_tick;       /* at which the new judges wrote it */
+    double before_seconds;    /* what it had cost by then that the new ones do not count */
+    bool goes_on;             /* both have it open */
+    bool orphan;              /* open, and only the old ones knew */
+    bool hidden;              /* the new ones have it open, of a time before theirs */
+    bool unwritten;           /* the new judges have it open, and it was not written */
 };
 
 struct carry {
@@ -36,11 +36,11 @@ struct carry {
     struct carried *one;
     size_t count, room;
     struct map id;
-    uint64_t tick;         /* counts those that the new judges heard in silence */
-    uint64_t told_tick;    /* at this one all open verdicts were written; 0: not yet */
-    int64_t whole_real_ns; /* from here on the new judges have seen everything */
-    bool has_ledger;       /* both ledgers are known at the same tick */
-    struct ledger before;  /* to be added to the new one's */
+    uint64_t tick;            /* counts those that the new judges heard in silence */
+    uint64_t reported_tick;   /* at this one all open verdicts were written; 0: not yet */
+    int64_t complete_real_ns; /* from here on the new judges have seen everything */
+    bool has_ledger;          /* both ledgers are known at the same tick */
+    struct ledger before;     /* to be added to the new one's */
 };
 
 void carry_fini(struct carry *carry);
@@ -51,7 +51,7 @@ bool carry_is_ready(
     const struct carry *carry); /* costs and ledgers of both are known at the same ticks */
 void carry_speak(struct carry *carry);
 /* The output of the new judges at a tick, as it is written; then once a tick, after all of it. */
-void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
+void carry_emit(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
                 void *arg);
 void carry_tick(struct carry *carry, const struct fact_tick *tick, core_emit *emit, void *arg);
 

@@ -29,8 +29,8 @@ struct compaction {
     struct spool_writer *writer;
     struct merge merge;
     struct log_replay replay;
-    uint64_t whole_from;
-    bool whole; /* the copied part has begun */
+    uint64_t copied_from;
+    bool copying; /* the copied part has begun */
     uint64_t old_from, new_from;
     uint64_t stays; /* bytes that the next compaction cannot drop either */
     struct map origin_place;
@@ -60,8 +60,8 @@ static void compaction_clean(struct compaction **compaction)
 }
 
 /* A mark, for the new log and the new core. */
-static int put_mark(struct compaction *compaction, const struct fact_compaction *fact,
-                    struct err *err)
+static int compaction_put_mark(struct compaction *compaction, const struct fact_compaction *fact,
+                               struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct frame frame = { .type = FRAME_COMPACTION,
@@ -85,7 +85,7 @@ int compaction_begin(const struct compaction_settings *settings, struct compacti
     if (!compaction)
         return err_nomem(err);
     compaction->dir = *settings->dir;
-    compaction->whole_from = settings->whole_from;
+    compaction->copied_from = settings->copied_from;
     log_replay_init(&compaction->replay, settings->run);
     result = path_join(&compaction->beside, compaction->dir.path.text, LOG_BESIDE, err);
     if (result == 0)
@@ -102,7 +102,8 @@ int compaction_begin(const struct compaction_settings *settings, struct compacti
     if (result == 0)
         result = merge_init(&compaction->merge);
     if (result == 0)
-        result = put_mark(compaction, &(struct fact_compaction){ .kind = COMPACTION_BEGIN }, err);
+        result = compaction_put_mark(compaction,
+                                     &(struct fact_compaction){ .kind = COMPACTION_BEGIN }, err);
     if (result == 0)
         *ret = TAKE(compaction);
     return result;
@@ -129,8 +130,8 @@ uint64_t compaction_bytes(const struct compaction *compaction)
 
 /* ---- the old part ---- */
 
-static struct compaction_origin *origin_get(struct compaction *compaction, uint64_t sender,
-                                            uint64_t boot)
+static struct compaction_origin *compaction_origin_get(struct compaction *compaction,
+                                                       uint64_t sender, uint64_t boot)
 {
     uint64_t *place =
         map_put(&compaction->origin_place, hash64_u64(sender, boot), compaction->origins);
@@ -147,7 +148,7 @@ static struct compaction_origin *origin_get(struct compaction *compaction, uint6
 }
 
 /* Of a former compaction. */
-static int origins_take(struct compaction *compaction, struct reader in, struct err *err)
+static int compaction_origins_take(struct compaction *compaction, struct reader in, struct err *err)
 {
     CLEAN(fact_compaction_fini) struct fact_compaction fact = { 0 };
 
@@ -155,7 +156,7 @@ static int origins_take(struct compaction *compaction, struct reader in, struct 
         return 0;
     for (uint32_t i = 0; i < fact.count; i++) {
         struct compaction_origin *origin =
-            origin_get(compaction, fact.origin[i].sender, fact.origin[i].boot);
+            compaction_origin_get(compaction, fact.origin[i].sender, fact.origin[i].boot);
 
         if (!origin)
             return err_nomem(err);
@@ -165,18 +166,20 @@ static int origins_take(struct compaction *compaction, struct reader in, struct 
     return 0;
 }
 
-static int old_frame(struct compaction *compaction, const struct frame *frame, struct err *err)
+static int compaction_old_frame(struct compaction *compaction, const struct frame *frame,
+                                struct err *err)
 {
     struct compaction_origin *origin;
     int result;
 
     if (frame->sender == compaction->merge.self && frame->type == FRAME_COMPACTION)
-        return origins_take(compaction, reader_of(frame->payload, frame->payload_bytes), err);
+        return compaction_origins_take(compaction, reader_of(frame->payload, frame->payload_bytes),
+                                       err);
     compaction->merge.err = err;
     result = merge_frame(&compaction->merge, frame);
     if (result < 0 || frame->sender == compaction->merge.self)
         return result;
-    origin = origin_get(compaction, frame->sender, frame->boot);
+    origin = compaction_origin_get(compaction, frame->sender, frame->boot);
     if (!origin)
         return err_nomem(err);
     origin->next = MAX(origin->next, frame->number + 1);
@@ -184,7 +187,7 @@ static int old_frame(struct compaction *compaction, const struct frame *frame, s
     return 0;
 }
 
-static int whole_begin(struct compaction *compaction, uint64_t offset, struct err *err)
+static int compaction_copied_begin(struct compaction *compaction, uint64_t offset, struct err *err)
 {
     int result;
 
@@ -192,14 +195,14 @@ static int whole_begin(struct compaction *compaction, uint64_t offset, struct er
     result = merge_flush(&compaction->merge);
     for (size_t at = 0; result == 0 && (at == 0 || at < compaction->origins);
          at += COMPACTION_ORIGINS_MAX) {
-        struct fact_compaction fact = { .kind = COMPACTION_WHOLE,
+        struct fact_compaction fact = { .kind = COMPACTION_COMPLETE,
                                         .count = (uint32_t)MIN(compaction->origins - at,
                                                                COMPACTION_ORIGINS_MAX),
                                         .origin = compaction->origin + at };
 
-        result = put_mark(compaction, &fact, err);
+        result = compaction_put_mark(compaction, &fact, err);
     }
-    compaction->whole = true;
+    compaction->copying = true;
     compaction->old_from = offset;
     compaction->new_from = compaction->stays = spool_writer_bytes(compaction->writer);
     return result;
@@ -208,25 +211,28 @@ static int whole_begin(struct compaction *compaction, uint64_t offset, struct er
 /* ---- both ---- */
 
 /* The output of a tick belongs to it: the new part does not begin between them. */
-static bool belongs_to_tick(const struct compaction *compaction, const struct frame *frame)
+static bool compaction_belongs_to_tick(const struct compaction *compaction,
+                                       const struct frame *frame)
 {
     return frame->sender == compaction->merge.self &&
-           (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER);
+           (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER ||
+            frame->type == FRAME_DECISION);
 }
 
-static int any_frame(struct compaction *compaction, const struct frame *frame, struct err *err)
+static int compaction_any_frame(struct compaction *compaction, const struct frame *frame,
+                                struct err *err)
 {
     uint64_t offset =
         spool_reader_offset(compaction->reader) - FRAME_HEADER_BYTES - frame->payload_bytes;
     int result = 0;
 
-    if (!compaction->whole && offset >= compaction->whole_from &&
-        !belongs_to_tick(compaction, frame))
-        result = whole_begin(compaction, offset, err);
+    if (!compaction->copying && offset >= compaction->copied_from &&
+        !compaction_belongs_to_tick(compaction, frame))
+        result = compaction_copied_begin(compaction, offset, err);
     if (result < 0)
         return result;
-    if (!compaction->whole)
-        return old_frame(compaction, frame, err);
+    if (!compaction->copying)
+        return compaction_old_frame(compaction, frame, err);
     compaction->stays += merge_stays(frame);
     result = spool_put_frame(compaction->writer, frame, err);
     if (result == 0)
@@ -245,9 +251,9 @@ int compaction_turn(struct compaction *compaction, int64_t budget_ns, struct err
         for (int i = 0; i < LOOK_FRAMES; i++) {
             result = spool_next(compaction->reader, &frame, err);
             if (result == 0)
-                return compaction->whole && carry_is_ready(&compaction->replay.carry);
+                return compaction->copying && carry_is_ready(&compaction->replay.carry);
             if (result > 0)
-                result = any_frame(compaction, &frame, err);
+                result = compaction_any_frame(compaction, &frame, err);
             if (result < 0)
                 return result;
         }
@@ -269,7 +275,8 @@ static int compaction_put_in_place(struct compaction *compaction, struct err *er
 
 int compaction_finish(struct compaction *compaction, struct compaction_result *ret, struct err *err)
 {
-    int result = put_mark(compaction, &(struct fact_compaction){ .kind = COMPACTION_SPEAKS }, err);
+    int result = compaction_put_mark(compaction,
+                                     &(struct fact_compaction){ .kind = COMPACTION_OUTPUT }, err);
 
     if (result == 0)
         result = spool_sync(compaction->writer, err);

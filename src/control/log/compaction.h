@@ -1,11 +1,11 @@
 /* compaction.h - writes a shorter log of an active run beside the old one.
  *
- *     compaction_begin(&settings, &anew, &err);
- *     while ((result = compaction_turn(anew, 20 * NS_PER_MS, &err)) == 0)
+ *     compaction_begin(&settings, &compaction, &err);
+ *     while ((result = compaction_turn(compaction, 20 * NS_PER_MS, &err)) == 0)
  *         go on with other work, also with writing the log;
  *     if (result == 1)
- *         compaction_finish(anew, &ret, &err);
- *     compaction_destroy(anew);
+ *         compaction_finish(compaction, &ret, &err);
+ *     compaction_destroy(compaction);
  *
  * Old steps are merged (merge.h); the newest part is copied byte by byte and fed to a new core.  When that has caught
  * up, the new log and the new core replace the old ones, so a log replay gives the same core as the live one.
@@ -27,9 +27,9 @@ struct compaction;
 
 struct compaction_settings {
     const struct rundir *dir;
-    const char *run;     /* the settings of the first core */
-    uint64_t whole_from; /* bytes of the old log: from about there on it is copied */
-    uint64_t merged;     /* merged frames in the old log: beyond some the oldest are joined */
+    const char *run;      /* the settings of the first core */
+    uint64_t copied_from; /* bytes of the old log: from about there on it is copied */
+    uint64_t merged;      /* merged frames in the old log: beyond some the oldest are joined */
 };
 
 struct compaction_result { /* all of it is the caller's now */

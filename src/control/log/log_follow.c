@@ -20,7 +20,7 @@ struct log_follow {
     uint64_t self;
     bool last;      /* the newest tick was the last */
     bool was_alive; /* a writer was running */
-    bool told;      /* some frame was read */
+    bool read_any;  /* some frame was read */
     bool was_empty; /* the log was empty and had no writer */
     uint64_t inode; /* of the log that is read */
     bool passing;   /* a log that replaced it: its old part was delivered */
@@ -85,13 +85,13 @@ static bool follow_changes(struct log_follow *follow)
     return true;
 }
 
-static bool is_passed(const struct frame *frame)
+static bool log_is_passed(const struct frame *frame)
 {
     CLEAN(fact_compaction_fini) struct fact_compaction fact = { 0 };
 
     return frame->type == FRAME_COMPACTION &&
            fact_compaction_get(reader_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
-           fact.kind == COMPACTION_SPEAKS;
+           fact.kind == COMPACTION_OUTPUT;
 }
 
 static void follow_frame(struct log_follow *follow, const struct frame *frame,
@@ -101,9 +101,9 @@ static void follow_frame(struct log_follow *follow, const struct frame *frame,
     struct fact_tick tick;
     struct fact_run run;
 
-    follow->told = true;
+    follow->read_any = true;
     if (follow->passing) {
-        follow->passing = !(frame->sender == follow->self && is_passed(frame));
+        follow->passing = !(frame->sender == follow->self && log_is_passed(frame));
         return;
     }
     if (frame->sender == follow->self) {
@@ -127,7 +127,7 @@ static bool follow_is_over(struct log_follow *follow, bool controlled)
         return !alive &&
                follow->was_alive; /* before the first writer there is nothing to be over */
     /* A log was left behind.  An empty one may be a writer's who is about to lock it: look twice. */
-    if (follow->told || follow->was_empty)
+    if (follow->read_any || follow->was_empty)
         return true;
     follow->was_empty = true;
     return false;

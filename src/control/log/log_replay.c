@@ -12,51 +12,51 @@
 #include "control/log/spools.h"
 #include "core/clean.h"
 
-static bool output_queue_grow(struct output_queue *said)
+static bool log_output_queue_grow(struct output_queue *queue)
 {
-    if (said->first > 0) { /* use what has been dropped before */
-        memmove(said->frame, said->frame + said->first, said->count * sizeof(*said->frame));
-        said->first = 0;
+    if (queue->first > 0) { /* use what has been dropped before */
+        memmove(queue->frame, queue->frame + queue->first, queue->count * sizeof(*queue->frame));
+        queue->first = 0;
         return true;
     }
-    return ARRAY_FIT(said->frame, said->room, said->count + 1);
+    return ARRAY_FIT(queue->frame, queue->room, queue->count + 1);
 }
 
-static void output_queue_put(void *arg, uint16_t type, const struct buf *payload)
+static void log_output_queue_put(void *arg, uint16_t type, const struct buf *payload)
 {
-    struct output_queue *said = arg;
+    struct output_queue *queue = arg;
     struct output_queue_frame frame = { .type = type };
 
     buf_put(&frame.payload, payload->data, payload->size);
     if (payload->failed || frame.payload.failed ||
-        (said->first + said->count == said->room && !output_queue_grow(said))) {
+        (queue->first + queue->count == queue->room && !log_output_queue_grow(queue))) {
         buf_fini(&frame.payload);
-        said->failed = true;
+        queue->failed = true;
         return;
     }
-    said->frame[said->first + said->count++] = frame;
+    queue->frame[queue->first + queue->count++] = frame;
 }
 
-const struct output_queue_frame *output_queue_first(const struct output_queue *said)
+const struct output_queue_frame *output_queue_first(const struct output_queue *queue)
 {
-    return said->count ? &said->frame[said->first] : NULL;
+    return queue->count ? &queue->frame[queue->first] : NULL;
 }
 
-void output_queue_drop(struct output_queue *said)
+void output_queue_drop(struct output_queue *queue)
 {
-    buf_fini(&said->frame[said->first].payload);
-    said->first++;
-    said->count--;
-    if (said->count == 0)
-        said->first = 0;
+    buf_fini(&queue->frame[queue->first].payload);
+    queue->first++;
+    queue->count--;
+    if (queue->count == 0)
+        queue->first = 0;
 }
 
-static void output_queue_fini(struct output_queue *said)
+static void log_output_queue_fini(struct output_queue *queue)
 {
-    while (said->count)
-        output_queue_drop(said);
-    free(said->frame);
-    *said = (struct output_queue){ 0 };
+    while (queue->count)
+        output_queue_drop(queue);
+    free(queue->frame);
+    *queue = (struct output_queue){ 0 };
 }
 
 void log_replay_init(struct log_replay *replay, const char *run)
@@ -68,7 +68,7 @@ void log_replay_init(struct log_replay *replay, const char *run)
 
 void log_replay_fini(struct log_replay *replay)
 {
-    output_queue_fini(&replay->said);
+    log_output_queue_fini(&replay->queue);
     carry_fini(&replay->carry);
     if (replay->core)
         core_destroy(replay->core);
@@ -91,8 +91,8 @@ static int log_replay_begin(struct log_replay *replay, struct err *err)
 /* The log goes on: what it did not take of the last tick is not there. */
 static void log_replay_close_tick(struct log_replay *replay)
 {
-    while (replay->said.count) {
-        output_queue_drop(&replay->said);
+    while (replay->queue.count) {
+        output_queue_drop(&replay->queue);
         replay->missing++;
     }
 }
@@ -109,6 +109,7 @@ int log_replay_fact(struct log_replay *replay, const struct frame *frame, struct
     /* Only the controller changes thresholds; an agent that tries is not heard. */
     if (frame->type == FRAME_SETTING && frame->sender != replay->self)
         return 0;
+    core_follow(replay->core, replay->part != LOG_REPLAY_SPEAKS);
     result = core_feed(replay->core, frame, err);
     /* Anything else is the fact's fault and was counted.  It is in the log already: if it stopped us, it
      * would stop every later start, too.
@@ -122,11 +123,11 @@ static void log_replay_feed(void *arg, uint16_t type, const struct buf *payload)
     struct log_replay *replay = arg;
 
     if (replay->part == LOG_REPLAY_WARM)
-        replay->said.failed |= carry_warm(&replay->carry, type, payload) < 0;
+        replay->queue.failed |= carry_warm(&replay->carry, type, payload) < 0;
     else if (replay->carry.active)
-        carry_tell(&replay->carry, type, payload, output_queue_put, &replay->said);
+        carry_emit(&replay->carry, type, payload, log_output_queue_put, &replay->queue);
     else
-        output_queue_put(&replay->said, type, payload);
+        log_output_queue_put(&replay->queue, type, payload);
 }
 
 int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick)
@@ -140,11 +141,12 @@ int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick)
     replay->last = tick->flags & TICK_LAST;
     replay->ticks++;
     replay->carry.tick += replay->part == LOG_REPLAY_WARM;
+    core_follow(replay->core, replay->part != LOG_REPLAY_SPEAKS);
     if (replay->part != LOG_REPLAY_OLD)
         core_tick(replay->core, tick, replay->last, log_replay_feed, replay);
     if (replay->carry.active)
-        carry_tick(&replay->carry, tick, output_queue_put, &replay->said);
-    return replay->said.failed ? -ENOMEM : 0;
+        carry_tick(&replay->carry, tick, log_output_queue_put, &replay->queue);
+    return replay->queue.failed ? -ENOMEM : 0;
 }
 
 static int log_replay_compaction(struct log_replay *replay, struct reader in, struct err *err)
@@ -159,39 +161,52 @@ static int log_replay_compaction(struct log_replay *replay, struct reader in, st
     case COMPACTION_BEGIN:
         replay->part = LOG_REPLAY_OLD;
         break;
-    case COMPACTION_WHOLE:
+    case COMPACTION_COMPLETE:
         replay->part = LOG_REPLAY_WARM;
-        replay->carry.whole_real_ns = replay->tick.real_ns;
+        replay->carry.complete_real_ns = replay->tick.real_ns;
         break;
-    case COMPACTION_SPEAKS:
+    case COMPACTION_OUTPUT:
         replay->part = LOG_REPLAY_SPEAKS;
         carry_speak(&replay->carry);
         break;
     default:
         result = log_replay_begin(replay, err);
         if (result == 0)
-            core_tell(replay->core);
-        replay->carry.told_tick = replay->carry.tick + 1;
+            core_report_open(replay->core);
+        replay->carry.reported_tick = replay->carry.tick + 1;
         break;
     }
     return result;
 }
 
+/* In a part without the ticks that led to it: what was decided is learnt. */
+static int log_replay_decision(struct log_replay *replay, struct reader in)
+{
+    struct decision decision;
+    int result = log_replay_begin(replay, NULL);
+
+    if (result == 0 && decision_get(in, &decision) == 0)
+        core_follow_log(replay->core, &decision);
+    return result;
+}
+
 static int log_replay_output(struct log_replay *replay, const struct frame *frame)
 {
-    const struct output_queue_frame *said = output_queue_first(&replay->said);
+    const struct output_queue_frame *queue = output_queue_first(&replay->queue);
 
+    if (replay->part != LOG_REPLAY_SPEAKS && frame->type == FRAME_DECISION)
+        return log_replay_decision(replay, reader_of(frame->payload, frame->payload_bytes));
     if (replay->part != LOG_REPLAY_SPEAKS)
         return carry_output(&replay->carry, frame->type,
                             reader_of(frame->payload, frame->payload_bytes),
                             replay->part == LOG_REPLAY_WARM ? replay->core : NULL);
-    if (said && said->type == frame->type && said->payload.size == frame->payload_bytes &&
-        memcmp(said->payload.data, frame->payload, frame->payload_bytes) == 0)
+    if (queue && queue->type == frame->type && queue->payload.size == frame->payload_bytes &&
+        memcmp(queue->payload.data, frame->payload, frame->payload_bytes) == 0)
         replay->equal++;
     else
         replay->different++;
-    if (said)
-        output_queue_drop(&replay->said);
+    if (queue)
+        output_queue_drop(&replay->queue);
     return 0;
 }
 
@@ -233,7 +248,10 @@ int log_replay_frame(struct log_replay *replay, const struct frame *frame, struc
         return 0;
     case FRAME_SETTING:
         return log_replay_setting(replay, frame, err);
+    case FRAME_REQUEST:
+        return log_replay_fact(replay, frame, err);
     case FRAME_VERDICT:
+    case FRAME_DECISION:
     case FRAME_LEDGER:
         if (log_replay_output(replay, frame) < 0)
             return err_set(err, -ENOMEM, "run %s: out of memory while judging it", replay->run);

@@ -1,15 +1,15 @@
 /* log_replay.h - feeds a log to the core again.
  *
  * A log is a sequence of facts, then a TICK of the controller, then the output of the core at that tick (verdicts,
- * ledgers, in order), then facts again.  HELLOs of the controller may be anywhere except between a TICK and its
- * output; the first one names the run.  Its SETTINGs are among the facts.  To replay a log, feed each frame of other
- * senders and the controller's SETTINGs; at a TICK call core_tick() with its values; the output must be the frames
+ * decisions, ledgers, in order), then facts again.  HELLOs of the controller may be anywhere except between a TICK and its
+ * output; the first one names the run.  Its SETTINGs and REQUESTs are among the facts.  To replay a log, feed each frame
+ * of other senders and these; at a TICK call core_tick() with its values; the output must be the frames
  * that follow.
  *
  * A log that was compacted while its run was active begins with an old part and a part without output (carry.h); the
  * replay gives the core that wrote the rest of the log.
  *
- * Output of the core that is not yet in the log stays in `said`: a controller that was killed between a TICK and its
+ * Output of the core that is not yet in the log stays in `queue`: a controller that was killed between a TICK and its
  * output appends it and continues.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -39,8 +39,8 @@ struct output_queue {
     bool failed; /* out of memory: some output is missing */
 };
 const struct output_queue_frame *output_queue_first(
-    const struct output_queue *said); /* NULL: none */
-void output_queue_drop(struct output_queue *said);
+    const struct output_queue *queue); /* NULL: none */
+void output_queue_drop(struct output_queue *queue);
 
 enum log_replay_part { /* of a log that was compacted while its run went on (FRAME_COMPACTION) */
     LOG_REPLAY_SPEAKS, /* all of any other log */
@@ -55,7 +55,7 @@ struct log_replay {
     struct core *core; /* NULL before the first frame */
     core_watch *watch; /* of the core's steps; NULL: none */
     void *watch_arg;
-    struct output_queue said;
+    struct output_queue queue;
     uint64_t self; /* the controller's sender id */
     struct fact_tick tick;
     uint64_t ticks, facts, equal;

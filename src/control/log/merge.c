@@ -48,7 +48,7 @@ int merge_write(struct merge *merge)
     return spool_put(merge->writer, FRAME_MERGED, &payload, merge->err);
 }
 
-static int merged_begin(struct merge *merge, const struct column *column)
+static int merge_merged_begin(struct merge *merge, const struct column *column)
 {
     struct fact_merged *merged = &merge->merged;
 
@@ -60,7 +60,7 @@ static int merged_begin(struct merge *merge, const struct column *column)
     return merged->rank ? 0 : err_nomem(merge->err);
 }
 
-static int take_column(void *arg, const struct column *column)
+static int merge_take_column(void *arg, const struct column *column)
 {
     struct merge *merge = arg;
     struct fact_merged *merged = &merge->merged;
@@ -70,7 +70,7 @@ static int take_column(void *arg, const struct column *column)
                           merged->ranks != column->ranks))
         result = merge_write(merge);
     if (result == 0 && !merged->steps)
-        result = merged_begin(merge, column);
+        result = merge_merged_begin(merge, column);
     if (result < 0)
         return result;
     merged->step_to = column->step;
@@ -83,15 +83,15 @@ static int take_column(void *arg, const struct column *column)
 
         if (local_ns < 0)
             continue;
-        rank->local_ns += (local_ns - rank->local_ns) / (rank->told + 1); /* the mean so far */
-        rank->told++;
+        rank->local_ns += (local_ns - rank->local_ns) / (rank->steps + 1); /* the mean so far */
+        rank->steps++;
         rank->excess_ns = MAX(rank->excess_ns, local_ns - column->median_ns);
     }
     return 0;
 }
 
-/* Columns fail for want of memory, or as take_column() did; ranks beyond COLUMN_RANKS_MAX do not reach them. */
-static int columns_result(const struct merge *merge, int result)
+/* Columns fail for want of memory, or as merge_take_column() did; ranks beyond COLUMN_RANKS_MAX do not reach them. */
+static int merge_columns_result(const struct merge *merge, int result)
 {
     return result == -ENOMEM ? err_nomem(merge->err) : result;
 }
@@ -124,7 +124,7 @@ static int merge_take_step(struct merge *merge, const struct frame *frame, struc
     merge->dropped++;
     if (!at || fact_step_get(in, &merge->shapes[*at], &step) < 0 || step.rank >= COLUMN_RANKS_MAX)
         return 0;
-    return columns_result(
+    return merge_columns_result(
         merge, columns_step(merge->columns, &step, fact_step_local_ns(&step, &merge->shapes[*at]),
                             clock ? step.begin_ns + (int64_t)*clock : 0, &(struct log_mark){ 0 }));
 }
@@ -152,7 +152,7 @@ static int merge_keep(struct merge *merge, const struct frame *frame)
 }
 
 /* A tick without output is not needed; the last one closes the run. */
-static int take_tick(struct merge *merge, const struct frame *frame, struct reader in)
+static int merge_take_tick(struct merge *merge, const struct frame *frame, struct reader in)
 {
     struct fact_tick tick;
 
@@ -177,7 +177,7 @@ static int merge_take_ledger(struct merge *merge, const struct frame *frame)
 }
 
 /* Two of them become one, or not: -EXDEV. */
-static int merged_join(struct fact_merged *to, const struct fact_merged *from)
+static int merge_merged_join(struct fact_merged *to, const struct fact_merged *from)
 {
     uint64_t steps = (uint64_t)to->steps + from->steps;
 
@@ -188,12 +188,12 @@ static int merged_join(struct fact_merged *to, const struct fact_merged *from)
         (int64_t)((double)(from->median_ns - to->median_ns) * from->steps / (double)steps);
     for (uint32_t i = 0; i < to->ranks; i++) {
         struct merged_rank *rank = &to->rank[i];
-        uint32_t told = rank->told + from->rank[i].told;
+        uint32_t sum = rank->steps + from->rank[i].steps;
 
-        if (told)
+        if (sum)
             rank->local_ns += (int64_t)((double)(from->rank[i].local_ns - rank->local_ns) *
-                                        from->rank[i].told / told);
-        rank->told = (uint16_t)told;
+                                        from->rank[i].steps / sum);
+        rank->steps = (uint16_t)sum;
         rank->excess_ns = MAX(rank->excess_ns, from->rank[i].excess_ns);
     }
     to->steps = (uint32_t)steps;
@@ -203,7 +203,7 @@ static int merged_join(struct fact_merged *to, const struct fact_merged *from)
     return 0;
 }
 
-static int former_write(struct merge *merge)
+static int merge_former_write(struct merge *merge)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
 
@@ -216,7 +216,7 @@ static int former_write(struct merge *merge)
 }
 
 /* Those of a former compaction: the oldest are joined in pairs each time, so that they do not add up for ever. */
-static int take_former(struct merge *merge, struct reader in)
+static int merge_take_former(struct merge *merge, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = fact_merged_get(in, &merged);
@@ -224,26 +224,26 @@ static int take_former(struct merge *merge, struct reader in)
     if (result < 0)
         return result == -ENOMEM ? err_nomem(merge->err) : 0;
     if (merge->former.rank && merge->formers_to_join > 0 &&
-        merged_join(&merge->former, &merged) == 0) {
+        merge_merged_join(&merge->former, &merged) == 0) {
         merge->formers_to_join--;
-        return former_write(merge);
+        return merge_former_write(merge);
     }
-    result = former_write(merge);
+    result = merge_former_write(merge);
     merge->former = merged;
     merged.rank = NULL;
     return result;
 }
 
-static int take_own(struct merge *merge, const struct frame *frame, struct reader in)
+static int merge_take_own(struct merge *merge, const struct frame *frame, struct reader in)
 {
     switch (frame->type) {
     case FRAME_TICK:
-        return take_tick(merge, frame, in);
+        return merge_take_tick(merge, frame, in);
     case FRAME_COMPACTION:
         return 0;
     case FRAME_MERGED:
         if (merge->replay)
-            return take_former(merge, in);
+            return merge_take_former(merge, in);
         break;
     case FRAME_LEDGER:
         if (merge->replay)
@@ -258,7 +258,7 @@ static int take_own(struct merge *merge, const struct frame *frame, struct reade
 /* Of a fact that is not the controller's: whether it says anything beside the steps that are merged.  Frames of types that
  * nobody here knows go, too: a later version may know them, but until then they only fill the disk.
  */
-static bool is_kept(const struct frame *frame)
+static bool merge_is_kept(const struct frame *frame)
 {
     struct fact_beat beat;
 
@@ -274,6 +274,14 @@ static bool is_kept(const struct frame *frame)
     case FRAME_STACK:
     case FRAME_MERGED:
     case FRAME_METHOD:
+    case FRAME_FINDING:
+    case FRAME_OUTCOME:
+    case FRAME_PLACES:
+    case FRAME_CHECK:
+    case FRAME_ENVIRONMENT:
+    case FRAME_REQUEST:
+    case FRAME_POLICY:
+    case FRAME_MEANS:
         return true;
     case FRAME_BEAT:
         return fact_beat_get(reader_of(frame->payload, frame->payload_bytes), &beat) == 0 &&
@@ -289,7 +297,7 @@ uint64_t merge_stays(const struct frame *frame)
 
     if (own ? frame->type == FRAME_TICK || frame->type == FRAME_LEDGER ||
                   frame->type == FRAME_COMPACTION
-            : !is_kept(frame))
+            : !merge_is_kept(frame))
         return 0;
     return FRAME_HEADER_BYTES + frame->payload_bytes;
 }
@@ -305,7 +313,7 @@ static int merge_take_ring(struct merge *merge, struct reader in)
     result = columns_world(merge->columns, ring.world);
     if (result == 0)
         result = columns_feed(merge->columns, ring.rank);
-    return columns_result(merge, result);
+    return merge_columns_result(merge, result);
 }
 
 static int merge_take_hello(struct merge *merge, const struct frame *frame, struct reader in)
@@ -329,11 +337,11 @@ int merge_frame(struct merge *merge, const struct frame *frame)
 
     merge->kept = false;
     if (frame->sender == merge->self)
-        return take_own(merge, frame, in);
+        return merge_take_own(merge, frame, in);
     merge->closed = merge->has_tick = false;
     if (frame->type == FRAME_STEP)
         return merge_take_step(merge, frame, in);
-    if (!is_kept(frame)) {
+    if (!merge_is_kept(frame)) {
         merge->dropped++;
         return 0;
     }
@@ -349,15 +357,15 @@ int merge_frame(struct merge *merge, const struct frame *frame)
 int merge_init(struct merge *merge)
 {
     merge->self = control_sender();
-    return columns_result(merge, columns_create(take_column, merge, &merge->columns));
+    return merge_columns_result(merge, columns_create(merge_take_column, merge, &merge->columns));
 }
 
 int merge_flush(struct merge *merge)
 {
-    int result = former_write(merge);
+    int result = merge_former_write(merge);
 
     if (result == 0)
-        result = columns_result(merge, columns_flush(merge->columns));
+        result = merge_columns_result(merge, columns_flush(merge->columns));
     if (result == 0 && (merge->merged.steps || merge->dropped))
         result = merge_write(merge);
     if (result == 0 && merge->has_ledger) {

@@ -2,7 +2,7 @@
  *
  * The steps of single ranks are merged, 64 at a time, into one frame with each rank's work and excess.  All beats
  * but the last of each rank, and ticks without output, are dropped.  Everything else stays.  Used for the log of a
- * closed run (compact.c) and for the old part of an active one (compaction.c); there old ledgers are dropped as
+ * closed run (retention.c) and for the old part of an active one (compaction.c); there old ledgers are dropped as
  * well, and merged frames are merged further.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -29,9 +29,4 @@ struct retention_counts {
 int retention_apply(const char *state, const struct retention *keep, int64_t now_real_ns,
                     struct retention_counts *ret, struct err *err);
 
-/* One run.  1: done; 0: already compacted; -EBUSY: in use, or not closed; written beside
- * and renamed, so that a kill leaves the old log or the new one.
- */
-int retention_compact(const char *run_dir, struct err *err);
-
 #endif

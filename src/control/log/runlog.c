@@ -21,7 +21,7 @@
 
 #define COMPACT_AGAIN_NS (60 * NS_PER_S) /* after it went wrong */
 #define COMPACT_SLACK (1u << 20)         /* of very short logs */
-#define WHOLE_SHARE 8                    /* of the largest log: so much of it is left as it is */
+#define COPIED_SHARE 8                   /* of the largest log: so much of it is left as it is */
 #define LOOK_FRAMES 64                   /* between two looks at the clock */
 #define TICK_AT_LEAST_NS NS_PER_S        /* also when nothing comes: silence is judged too */
 
@@ -37,7 +37,7 @@ struct runlog {
     int64_t tick_mono_ns;        /* the newest, by the run's clock: it never goes back */
     bool dirty;                  /* written since the last sync */
     bool facts_waiting;          /* fed since the last tick */
-    bool told_malformed;
+    bool malformed_logged;
     struct compaction *compaction; /* the next log in the making; NULL: none */
     uint64_t spoke_at;             /* bytes of the log that this core has not written */
     uint64_t merged;               /* frames of merged steps in it */
@@ -61,14 +61,15 @@ static void runlog_clean(struct runlog **log)
     runlog_close(*log);
 }
 
-static void observe(const struct runlog *log, const struct frame *frame, bool live)
+static void runlog_observe(const struct runlog *log, const struct frame *frame, bool live)
 {
     if (log->settings.observe)
         log->settings.observe(log->settings.arg, frame, live);
 }
 
 /* A frame of our own. */
-static int put_own(struct runlog *log, uint16_t type, const struct buf *payload, struct err *err)
+static int runlog_put_own(struct runlog *log, uint16_t type, const struct buf *payload,
+                          struct err *err)
 {
     struct frame frame = { .type = type,
                            .version = FRAME_VERSION,
@@ -81,11 +82,11 @@ static int put_own(struct runlog *log, uint16_t type, const struct buf *payload,
     if (result < 0)
         return result;
     log->dirty = true;
-    observe(log, &frame, true);
+    runlog_observe(log, &frame, true);
     return 0;
 }
 
-static int lock_writer(struct runlog *log, struct err *err)
+static int runlog_lock_writer(struct runlog *log, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + log->settings.lock_wait_ns;
     int result;
@@ -102,19 +103,19 @@ static int lock_writer(struct runlog *log, struct err *err)
 
 int runlog_write_output(struct runlog *log, struct err *err)
 {
-    const struct output_queue_frame *said;
+    const struct output_queue_frame *output;
 
-    while ((said = output_queue_first(&log->replay.said))) {
-        int result = put_own(log, said->type, &said->payload, err);
+    while ((output = output_queue_first(&log->replay.queue))) {
+        int result = runlog_put_own(log, output->type, &output->payload, err);
 
         if (result < 0)
             return result;
-        output_queue_drop(&log->replay.said);
+        output_queue_drop(&log->replay.queue);
     }
     return 0;
 }
 
-static int say_hello(struct runlog *log, struct err *err)
+static int runlog_write_hello(struct runlog *log, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct fact_hello hello = {
@@ -128,10 +129,10 @@ static int say_hello(struct runlog *log, struct err *err)
     if (gethostname(hello.node, sizeof(hello.node) - 1) < 0)
         hello.node[0] = '\0';
     fact_hello_put(&payload, &hello);
-    return put_own(log, FRAME_HELLO, &payload, err);
+    return runlog_put_own(log, FRAME_HELLO, &payload, err);
 }
 
-static void recover_tell(const struct runlog *log, const struct spool_reader *reader)
+static void recover_log_loss(const struct runlog *log, const struct spool_reader *reader)
 {
     const struct log_replay *replay = &log->replay;
 
@@ -153,8 +154,8 @@ static void recover_tell(const struct runlog *log, const struct spool_reader *re
 }
 
 /* Of a log that was compacted: what came and is not in it any more. */
-static int recover_compaction(struct runlog *log, const struct frame *frame,
-                              const struct spool_reader *reader)
+static int runlog_recover_compaction(struct runlog *log, const struct frame *frame,
+                                     const struct spool_reader *reader)
 {
     CLEAN(fact_compaction_fini) struct fact_compaction fact = { 0 };
     int result = 0;
@@ -163,7 +164,7 @@ static int recover_compaction(struct runlog *log, const struct frame *frame,
     if (frame->type != FRAME_COMPACTION ||
         fact_compaction_get(reader_of(frame->payload, frame->payload_bytes), &fact) < 0)
         return 0;
-    if (fact.kind == COMPACTION_SPEAKS)
+    if (fact.kind == COMPACTION_OUTPUT)
         log->spoke_at = spool_reader_offset(reader);
     for (uint32_t i = 0; i < fact.count && result == 0; i++)
         result = seen_set(log->settings.seen, fact.origin[i].sender, fact.origin[i].boot,
@@ -178,7 +179,7 @@ uint64_t runlog_memory(const struct runlog *log)
     return bytes + (log->replay.core ? core_bytes(log->replay.core) : 0);
 }
 
-static int memory_check(const struct runlog *log, struct err *err)
+static int runlog_memory_check(const struct runlog *log, struct err *err)
 {
     uint64_t bytes = runlog_memory(log);
 
@@ -189,7 +190,7 @@ static int memory_check(const struct runlog *log, struct err *err)
 }
 
 /* One frame of the log: the core gets what it had, and `seen` learns what need not come. */
-static int recover_frame(struct runlog *log, const struct frame *frame, struct err *err)
+static int runlog_recover_frame(struct runlog *log, const struct frame *frame, struct err *err)
 {
     struct log_replay *replay = &log->replay;
     int result;
@@ -199,13 +200,13 @@ static int recover_frame(struct runlog *log, const struct frame *frame, struct e
     if (frame->sender != replay->self)
         result = seen_mark(log->settings.seen, frame);
     else
-        result = recover_compaction(log, frame, log->reader);
+        result = runlog_recover_compaction(log, frame, log->reader);
     result = result < 0 ? err_nomem(err) : log_replay_frame(replay, frame, err);
     if (result == -EPROTO) {
         log_error("%s: %s; going on", log->path, err->text);
         result = 0;
     }
-    observe(log, frame, false);
+    runlog_observe(log, frame, false);
     return result;
 }
 
@@ -216,14 +217,14 @@ static int runlog_recover(struct runlog *log, int64_t budget_ns, struct err *err
     struct frame frame;
 
     do {
-        int result = memory_check(log, err);
+        int result = runlog_memory_check(log, err);
 
         for (int i = 0; result == 0 && i < LOOK_FRAMES; i++) {
             result = spool_next(log->reader, &frame, err);
             if (result == 0)
                 return 1;
             if (result > 0)
-                result = recover_frame(log, &frame, err);
+                result = runlog_recover_frame(log, &frame, err);
         }
         if (result < 0)
             return result;
@@ -244,7 +245,7 @@ static int runlog_recover_end(struct runlog *log, struct err *err)
     if (replay->ticks)
         runlog_clock(log, replay->tick.mono_ns, replay->tick.real_ns);
     log->tick_mono_ns = replay->tick.mono_ns;
-    recover_tell(log, log->reader);
+    recover_log_loss(log, log->reader);
     spool_reader_close(TAKE(log->reader));
     return 0;
 }
@@ -257,8 +258,8 @@ void runlog_thresholds(const struct runlog *log, struct thresholds *ret)
 }
 
 /* What the judges say is always written: it is little, and tells what became of the run. */
-static int disk_check(const struct runlog *log, const struct frame *frame, size_t count,
-                      struct err *err)
+static int runlog_disk_check(const struct runlog *log, const struct frame *frame, size_t count,
+                             struct err *err)
 {
     uint64_t bytes = spool_writer_bytes(log->writer);
 
@@ -291,21 +292,54 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
     fact_setting_put(&payload, &fact);
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
-    result = disk_check(log, &frame, 1, err);
+    result = runlog_disk_check(log, &frame, 1, err);
     if (result == 0)
         result = runlog_write_output(log, err);
     if (result == 0)
-        result = put_own(log, FRAME_SETTING, &payload, err);
+        result = runlog_put_own(log, FRAME_SETTING, &payload, err);
     if (result < 0)
         return result;
     log_info("run %s: threshold %s set to %g by %s", log->run, name, value, who);
     return log_replay_frame(&log->replay, &frame, err);
 }
 
+int runlog_request(struct runlog *log, struct request *request, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = { .type = FRAME_REQUEST,
+                           .version = FRAME_VERSION,
+                           .sender = log->replay.self };
+    int result;
+
+    if (log->replay.last)
+        return err_set(err, -EALREADY, "run %s is closed", log->run);
+    request->mono_ns = time_mono_ns();
+    request->real_ns = time_real_ns();
+    request_identify(request);
+    request_put(&payload, request);
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    result = payload.failed ? err_nomem(err) : runlog_disk_check(log, &frame, 1, err);
+    if (result == 0)
+        result = runlog_write_output(log, err);
+    if (result == 0)
+        result = runlog_put_own(log, FRAME_REQUEST, &payload, err);
+    if (result < 0)
+        return result;
+    log->facts_waiting = true; /* the next tick decides */
+    return log_replay_frame(&log->replay, &frame, err);
+}
+
+const struct policy *runlog_policy(const struct runlog *log)
+{
+    return log->replay.core ? core_policy(log->replay.core) : NULL;
+}
+
 /* What a file says is logged where it differs from what a file said before; what somebody changed
  * since then, through the API, stays.
  */
-static int apply_files(struct runlog *log, const struct thresholds *thresholds, struct err *err)
+static int runlog_apply_files(struct runlog *log, const struct thresholds *thresholds,
+                              struct err *err)
 {
     int result = 0;
 
@@ -332,7 +366,7 @@ int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, st
     strcpy(log->path, settings->dir->log.text);
     strcpy(log->run, settings->dir->run);
     log_replay_init(&log->replay, log->run);
-    result = lock_writer(log, err);
+    result = runlog_lock_writer(log, err);
     if (result == 0)
         result = spool_reader_open(log->path, &log->reader, err);
     if (result == 0)
@@ -350,9 +384,9 @@ int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err)
     if (result == 0)
         result = runlog_write_output(log, err);
     if (result == 0)
-        result = say_hello(log, err);
+        result = runlog_write_hello(log, err);
     if (result == 0)
-        result = apply_files(log, log->settings.thresholds, err);
+        result = runlog_apply_files(log, log->settings.thresholds, err);
     return result < 0 ? result : 1;
 }
 
@@ -383,7 +417,7 @@ static int runlog_feed(struct runlog *log, const struct frame *frame, struct err
     struct core_counts before, after;
     int result;
 
-    if (log->told_malformed || !log->replay.core)
+    if (log->malformed_logged || !log->replay.core)
         return log_replay_fact(&log->replay, frame, err);
     core_counts(log->replay.core, &before);
     result = log_replay_fact(&log->replay, frame, err);
@@ -392,7 +426,7 @@ static int runlog_feed(struct runlog *log, const struct frame *frame, struct err
         log_error("run %s: frame %llu of type %u is malformed and was not judged; further ones are "
                   "not logged: %s",
                   log->run, (unsigned long long)frame->number, frame->type, err->text);
-        log->told_malformed = true;
+        log->malformed_logged = true;
     }
     return result;
 }
@@ -410,7 +444,7 @@ uint64_t runlog_facts(const struct runlog *log)
 
 int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err)
 {
-    int result = disk_check(log, frame, count, err);
+    int result = runlog_disk_check(log, frame, count, err);
 
     if (result == 0)
         result = runlog_write_output(log, err);
@@ -423,13 +457,13 @@ int runlog_take(struct runlog *log, const struct frame *frame, size_t count, str
     for (size_t i = 0; i < count && result == 0; i++) {
         if (seen_mark(log->settings.seen, &frame[i]) < 0)
             return err_set(err, -ENOMEM, "out of memory for another sender");
-        observe(log, &frame[i], true);
+        runlog_observe(log, &frame[i], true);
         log->stays += merge_stays(&frame[i]);
         result = runlog_feed(log, &frame[i], err);
         if (result == 0 && i % LOOK_FRAMES == LOOK_FRAMES - 1)
-            result = memory_check(log, err);
+            result = runlog_memory_check(log, err);
     }
-    return result < 0 ? result : memory_check(log, err);
+    return result < 0 ? result : runlog_memory_check(log, err);
 }
 
 void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_ns)
@@ -462,7 +496,7 @@ int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
     if (result < 0)
         return result;
     fact_tick_put(&payload, &tick);
-    result = put_own(log, FRAME_TICK, &payload, err);
+    result = runlog_put_own(log, FRAME_TICK, &payload, err);
     if (result < 0)
         return result;
     log->facts_waiting = false;
@@ -505,8 +539,8 @@ int runlog_sync(struct runlog *log, struct err *err)
     return result;
 }
 
-static void compact_done(struct runlog *log, struct compaction_result *done,
-                         struct runlog_shift *ret)
+static void runlog_compact_done(struct runlog *log, struct compaction_result *done,
+                                struct runlog_shift *ret)
 {
     *ret = (struct runlog_shift){ .old_from = done->old_from,
                                   .new_from = done->new_from,
@@ -523,7 +557,7 @@ static void compact_done(struct runlog *log, struct compaction_result *done,
 }
 
 /* The cost of verdicts is written when they change.  The new judges must know where the old ones stand. */
-static int compact_tell(struct runlog *log, struct err *err)
+static int runlog_compact_write_verdicts(struct runlog *log, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct frame frame = { .type = FRAME_COMPACTION,
@@ -531,9 +565,9 @@ static int compact_tell(struct runlog *log, struct err *err)
                            .sender = log->replay.self };
     int result = runlog_write_output(log, err);
 
-    fact_compaction_put(&payload, &(struct fact_compaction){ .kind = COMPACTION_TELL });
+    fact_compaction_put(&payload, &(struct fact_compaction){ .kind = COMPACTION_VERDICTS });
     if (result == 0)
-        result = put_own(log, FRAME_COMPACTION, &payload, err);
+        result = runlog_put_own(log, FRAME_COMPACTION, &payload, err);
     if (result < 0)
         return result;
     frame.payload = payload.data;
@@ -542,11 +576,11 @@ static int compact_tell(struct runlog *log, struct err *err)
 }
 
 /* Both lie on the disk for a while, so the new one must be a good deal shorter, and fit beside the old one. */
-static int compact_fits(struct runlog *log, uint64_t whole_from, uint64_t bytes_max,
-                        struct err *err)
+static int runlog_compact_fits(struct runlog *log, uint64_t copied_from, uint64_t bytes_max,
+                               struct err *err)
 {
     uint64_t bytes = spool_writer_bytes(log->writer);
-    uint64_t need = MIN(bytes, log->stays + bytes - whole_from); /* at most */
+    uint64_t need = MIN(bytes, log->stays + bytes - copied_from); /* at most */
     int result;
 
     if (need <= bytes / 4 * 3) {
@@ -560,30 +594,31 @@ static int compact_fits(struct runlog *log, uint64_t whole_from, uint64_t bytes_
                    (unsigned long long)bytes);
 }
 
-static int compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err)
+static int runlog_compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err)
 {
     uint64_t bytes = spool_writer_bytes(log->writer);
-    uint64_t whole_from = MAX(log->spoke_at, bytes - MIN(bytes, bytes_max / WHOLE_SHARE));
+    uint64_t copied_from = MAX(log->spoke_at, bytes - MIN(bytes, bytes_max / COPIED_SHARE));
     int result;
 
     /* What must stay may be more than that: then it is done when half as much has come again. */
     if (bytes < MAX(bytes_max, log->compact_from) || bytes - log->spoke_at < bytes_max / 2 ||
         time_mono_ns() < log->compact_at_ns || log->replay.last)
         return 0;
-    result = compact_fits(log, whole_from, bytes_max, err);
+    result = runlog_compact_fits(log, copied_from, bytes_max, err);
     if (result == 0)
-        result = compact_tell(log, err);
+        result = runlog_compact_write_verdicts(log, err);
     if (result < 0)
         return result;
     return compaction_begin(&(struct compaction_settings){ .dir = log->settings.dir,
                                                            .run = log->run,
-                                                           .whole_from = whole_from,
+                                                           .copied_from = copied_from,
                                                            .merged = log->merged },
                             &log->compaction, err);
 }
 
 /* What it was begun for is not so: what comes meanwhile cannot be merged either. */
-static int compact_turn(struct runlog *log, uint64_t bytes_max, int64_t budget_ns, struct err *err)
+static int runlog_compact_turn(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
+                               struct err *err)
 {
     uint64_t bytes = spool_writer_bytes(log->writer);
     int result = compaction_turn(log->compaction, budget_ns, err);
@@ -599,18 +634,18 @@ int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
                    struct runlog_shift *ret, struct err *err)
 {
     struct compaction_result done;
-    int result = log->compaction ? 0 : compact_begin(log, bytes_max, err);
+    int result = log->compaction ? 0 : runlog_compact_begin(log, bytes_max, err);
 
     if (result == 0 && log->compaction)
-        result = compact_turn(log, bytes_max, budget_ns, err);
-    if (result == 1 && log->replay.said.count) /* the log does not take it now */
+        result = runlog_compact_turn(log, bytes_max, budget_ns, err);
+    if (result == 1 && log->replay.queue.count) /* the log does not take it now */
         return 0;
     if (result == 1)
         result = compaction_finish(log->compaction, &done, err) ?: 1;
     if (result == 0)
         return 0;
     if (result == 1)
-        compact_done(log, &done, ret);
+        runlog_compact_done(log, &done, ret);
     else
         log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
     compaction_destroy(log->compaction);
@@ -618,15 +653,20 @@ int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
     return result;
 }
 
-bool runlog_was_cut(const struct runlog *log)
+bool runlog_was_truncated(const struct runlog *log)
 {
-    return spool_was_cut(log->writer);
+    return spool_was_truncated(log->writer);
 }
 
 bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offset_ns,
                        int64_t *error_ns)
 {
     return log->replay.core && core_node_clock(log->replay.core, node, offset_ns, error_ns);
+}
+
+enum core_touch runlog_touch(const struct runlog *log, struct finding *finding)
+{
+    return log->replay.core ? core_touch(log->replay.core, finding) : CORE_TOUCH_NONE;
 }
 
 void runlog_counts(const struct runlog *log, struct core_counts *ret)

@@ -2,7 +2,7 @@
  *
  * Facts and ticks are logged before the core gets them, so the state of the core can always be rebuilt from the log
  * (log_replay.h).  After -errno a call may be repeated.  If runlog_sync() fails, data since the last successful sync
- * is truncated, now or as soon as possible: then runlog_was_cut() is true, or any call returns -ESTALE; close the
+ * is truncated, now or as soon as possible: then runlog_was_truncated() is true, or any call returns -ESTALE; close the
  * log and open it again.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -62,7 +62,7 @@ int runlog_sync(struct runlog *log, struct err *err);
 uint64_t runlog_memory(const struct runlog *log); /* that its facts take, about */
 uint64_t runlog_disk(const struct runlog *log);   /* that it takes, with a next one in the making */
 uint64_t runlog_facts(const struct runlog *log);  /* that it has ever had */
-bool runlog_was_cut(const struct runlog *log);    /* the core knows more than the log */
+bool runlog_was_truncated(const struct runlog *log); /* the core knows more than the log */
 
 /* Once a turn: compacts the log when it is larger than `bytes_max` (compaction.h), for `budget_ns` each time.
  * 1: it has just been done, `ret` says what is where now; 0: nothing to do, or not yet; -errno: it is tried again
@@ -82,6 +82,11 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
                struct err *err);
 void runlog_thresholds(const struct runlog *log, struct thresholds *ret);
 
+/* Files a request: fills in its id and times, and logs it.  -EALREADY: the books are closed. */
+int runlog_request(struct runlog *log, struct request *request, struct err *err);
+const struct policy *runlog_policy(
+    const struct runlog *log); /* to ask it; NULL: there is none yet */
+
 /* The run's clock is that of its launcher's node.  Where that is another machine, ticks are given in its
  * time: what is added to our monotonic clock.
  */
@@ -90,6 +95,9 @@ void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_
 /* As core_node_clock(). */
 bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offset_ns,
                        int64_t *error_ns);
+/* As core_touch(). */
+struct finding;
+enum core_touch runlog_touch(const struct runlog *log, struct finding *finding);
 void runlog_counts(const struct runlog *log, struct core_counts *ret);
 
 #endif

@@ -27,7 +27,7 @@ static uint64_t *seen_place_of(struct seen *seen, const struct frame *frame)
     return map_put(&seen->map, hash64_u64(frame->sender, frame->boot), UINT64_MAX);
 }
 
-static int origin_add(struct seen *seen, const struct frame *frame, uint64_t *place)
+static int seen_origin_add(struct seen *seen, const struct frame *frame, uint64_t *place)
 {
     if (!ARRAY_FIT(seen->origin, seen->room, seen->count + 1))
         return -ENOMEM;
@@ -41,7 +41,7 @@ int seen_mark(struct seen *seen, const struct frame *frame)
 {
     uint64_t *place = seen_place_of(seen, frame);
 
-    if (!place || (*place == UINT64_MAX && origin_add(seen, frame, place) < 0))
+    if (!place || (*place == UINT64_MAX && seen_origin_add(seen, frame, place) < 0))
         return -ENOMEM;
     if (frame->number >= seen->origin[*place].next && frame->number < UINT64_MAX)
         seen->origin[*place].next = frame->number + 1;

@@ -28,15 +28,15 @@ struct source {
     bool has_head;
     bool dry;        /* at its end until the next scan */
     bool complained; /* of what cannot be read */
-    bool told_damage;
+    bool damage_logged;
 };
 
 struct spools {
     struct path directory;
     struct source **source; /* by name, so that equal times come in the same order every time */
     size_t count, room;
-    struct source *first; /* the one that was peeked at */
-    struct seen seen;
+    struct source *first;   /* the one that was peeked at */
+    struct seen own, *seen; /* seen: own, or shared with other writers of the log */
     uint64_t self;
     int64_t clock_offset_ns;
     uint64_t frames, doubled, foreign;
@@ -47,7 +47,12 @@ uint64_t control_sender(void)
     return hash64(0, CONTROL_SENDER, strlen(CONTROL_SENDER));
 }
 
-int spools_create(const char *directory, struct spools **ret)
+uint64_t site_sender(void)
+{
+    return hash64(0, SITE_SENDER, strlen(SITE_SENDER));
+}
+
+int spools_create(const char *directory, struct seen *seen, struct spools **ret)
 {
     struct spools *spools;
 
@@ -57,6 +62,7 @@ int spools_create(const char *directory, struct spools **ret)
     if (!spools)
         return -ENOMEM;
     strcpy(spools->directory.text, directory);
+    spools->seen = seen ? seen : &spools->own;
     spools->self = control_sender();
     *ret = spools;
     return 0;
@@ -71,18 +77,13 @@ void spools_destroy(struct spools *spools)
         free(spools->source[i]);
     }
     free(spools->source);
-    seen_fini(&spools->seen);
+    seen_fini(&spools->own);
     free(spools);
-}
-
-struct seen *spools_seen(struct spools *spools)
-{
-    return &spools->seen;
 }
 
 int spools_mark(struct spools *spools, const struct frame *frame)
 {
-    return seen_mark(&spools->seen, frame);
+    return seen_mark(spools->seen, frame);
 }
 
 static bool is_spool(const char *name)
@@ -172,12 +173,12 @@ static void source_open(struct spools *spools, struct source *source)
         source_complain(source, &err);
 }
 
-static void source_tell_damage(const struct spools *spools, struct source *source)
+static void source_log_damage(const struct spools *spools, struct source *source)
 {
     source->damaged_bytes = spool_reader_damaged(source->reader);
-    if (source->damaged_bytes == 0 || source->told_damage)
+    if (source->damaged_bytes == 0 || source->damage_logged)
         return;
-    source->told_damage = true;
+    source->damage_logged = true;
     log_error("%s/%s: skipped damaged bytes before offset %llu; valid frames follow",
               spools->directory.text, source->name,
               (unsigned long long)spool_reader_offset(source->reader));
@@ -210,18 +211,18 @@ static void source_advance(struct spools *spools, struct source *source)
     if (!source->reader)
         return;
     while ((result = spool_next(source->reader, &source->head, &err)) == 1) {
-        if (source->head.sender == spools->self) {
+        if (source->head.sender == spools->self || source->head.sender == site_sender()) {
             spools->foreign++;
             continue;
         }
         source_learn_time(spools, source);
-        if (!seen_has(&spools->seen, &source->head)) {
+        if (!seen_has(spools->seen, &source->head)) {
             source->has_head = true;
             break;
         }
         spools->doubled++;
     }
-    source_tell_damage(spools, source);
+    source_log_damage(spools, source);
     if (result < 0)
         source_complain(source, &err);
     source->dry = result <= 0;

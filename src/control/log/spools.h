@@ -18,10 +18,10 @@
 
 struct spools;
 
-int spools_create(const char *directory, struct spools **ret);
+/* `seen`: what is in the log already, shared with whoever else writes the log; NULL: its own. */
+int spools_create(const char *directory, struct seen *seen, struct spools **ret);
 void spools_destroy(struct spools *spools); /* NULL is fine */
 
-struct seen *spools_seen(struct spools *spools); /* what need not come; the spools' own */
 /* Frames of this sender and boot up to this number are in the log already.  -ENOMEM. */
 int spools_mark(struct spools *spools, const struct frame *frame);
 
@@ -47,5 +47,8 @@ int64_t spools_clock_offset(const struct spools *spools);
 
 #define CONTROL_SENDER "control" /* the log's own frames */
 uint64_t control_sender(void);
+/* Frames that the controller copied from the site's log into a run's: only these are evidence from root's side. */
+#define SITE_SENDER "site"
+uint64_t site_sender(void);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/clean.h"
 #include "core/map.h"
 #include "judge/step/model.h"
+#include "lockstep/probe.h"
 
 #define WAITING_MAX 64           /* columns that wait for ranks ... */
 #define WAITING_RANKS (1u << 20) /* ... and ranks in all of them: a huge world stays bounded */
@@ -27,7 +28,7 @@ struct columns {
     void *arg;
     uint32_t ranks;
     uint32_t claimed;
-    struct map heard;
+    struct map seen;
     uint32_t attempt;                    /* the newest */
     uint64_t done;                       /* steps of it below this have been given out */
     struct waiting waiting[WAITING_MAX]; /* by step, oldest first; all of the newest attempt */
@@ -51,6 +52,7 @@ static void waiting_fini(struct waiting *waiting)
 {
     free(waiting->column.local_ns);
     free(waiting->column.shape);
+    free(waiting->column.offset);
 }
 
 void columns_destroy(struct columns *columns)
@@ -59,7 +61,7 @@ void columns_destroy(struct columns *columns)
         return;
     for (uint32_t i = 0; i < columns->count; i++)
         waiting_fini(&columns->waiting[i]);
-    map_fini(&columns->heard);
+    map_fini(&columns->seen);
     free(columns->sorted);
     free(columns);
 }
@@ -87,7 +89,7 @@ struct log_mark columns_position(const struct columns *columns, const struct log
     return first;
 }
 
-static int compare_ns(const void *a, const void *b)
+static int columns_compare_ns(const void *a, const void *b)
 {
     int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
 
@@ -102,7 +104,7 @@ static void column_measure(struct column *column, int64_t *sorted)
         if (column->local_ns[rank] >= 0)
             sorted[have++] = column->local_ns[rank];
     }
-    qsort(sorted, have, sizeof(*sorted), compare_ns);
+    qsort(sorted, have, sizeof(*sorted), columns_compare_ns);
     column->median_ns = have ? sorted[(have - 1) / 2] : 0;
     column->excess_ns = 0;
     column->worst = 0;
@@ -142,7 +144,7 @@ int columns_flush(struct columns *columns)
 /* A column that waits was made for the world as it was. */
 static int columns_fit(struct columns *columns)
 {
-    uint32_t ranks = model_room(columns->claimed, (uint32_t)columns->heard.used, WORLD_ROOM);
+    uint32_t ranks = model_room(columns->claimed, (uint32_t)columns->seen.used, WORLD_ROOM);
     int64_t *sorted;
     int result;
 
@@ -171,7 +173,7 @@ int columns_feed(struct columns *columns, uint32_t rank)
 {
     if (rank >= COLUMN_RANKS_MAX)
         return -E2BIG;
-    if (!map_put(&columns->heard, rank, 1))
+    if (!map_put(&columns->seen, rank, 1))
         return -ENOMEM;
     columns->claimed = MAX(columns->claimed, rank + 1);
     return columns_fit(columns);
@@ -187,7 +189,8 @@ static int waiting_init(struct waiting *waiting, const struct columns *columns, 
     };
     column->local_ns = malloc(columns->ranks * sizeof(*column->local_ns));
     column->shape = calloc(columns->ranks, sizeof(*column->shape));
-    if (!column->local_ns || !column->shape) {
+    column->offset = calloc(columns->ranks, sizeof(*column->offset));
+    if (!column->local_ns || !column->shape || !column->offset) {
         waiting_fini(waiting);
         return -ENOMEM;
     }
@@ -232,20 +235,20 @@ static int waiting_get(struct columns *columns, uint64_t step, const struct log_
     return 1;
 }
 
-static bool columns_is_whole(const struct columns *columns, uint32_t at)
+static bool columns_is_complete(const struct columns *columns, uint32_t at)
 {
     return columns->waiting[at].column.have >= columns->ranks;
 }
 
-static bool first_is_ready(const struct columns *columns)
+static bool columns_first_is_ready(const struct columns *columns)
 {
     uint32_t newer = 0;
 
     if (columns->count == 0)
         return false;
     for (uint32_t i = 1; i < columns->count; i++)
-        newer += columns_is_whole(columns, i);
-    return columns_is_whole(columns, 0) || newer >= PATIENCE_STEPS;
+        newer += columns_is_complete(columns, i);
+    return columns_is_complete(columns, 0) || newer >= PATIENCE_STEPS;
 }
 
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,
@@ -274,11 +277,16 @@ int columns_step(struct columns *columns, const struct fact_step *step, int64_t 
         return 0; /* it came twice */
     column->local_ns[step->rank] = MAX(0, local_ns);
     column->shape[step->rank] = step->shape;
+    column->offset[step->rank] = at->offset;
     column->have++;
+    if (step->metric_set >> LOCKSTEP_METRIC_LOSS & 1) {
+        column->loss_sum += step->metric[LOCKSTEP_METRIC_LOSS];
+        column->losses++;
+    }
     column->duration_ns = MAX(column->duration_ns, step->duration_ns);
     if (real_ns && (!column->begin_real_ns || real_ns < column->begin_real_ns))
         column->begin_real_ns = real_ns;
-    while (result >= 0 && first_is_ready(columns))
+    while (result >= 0 && columns_first_is_ready(columns))
         result = columns_give_first(columns);
     return MIN(result, 0);
 }

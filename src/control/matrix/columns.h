@@ -19,9 +19,12 @@
 struct column {
     uint32_t attempt;
     uint64_t step;
-    uint32_t ranks, have;  /* ranks: the world; have: ranks that sent it */
-    int64_t *local_ns;     /* by rank: its own work in this step; -1: not known */
-    uint64_t *shape;       /* by rank */
+    uint32_t ranks, have; /* ranks: the world; have: ranks that sent it */
+    int64_t *local_ns;    /* by rank: its own work in this step; -1: not known */
+    uint64_t *shape;      /* by rank */
+    uint64_t *offset;     /* by rank: where the log has its step; NULL: not known */
+    double loss_sum;      /* of the ranks that reported one */
+    uint32_t losses;
     int64_t begin_real_ns; /* the first rank's; 0: not known */
     int64_t duration_ns;   /* the longest */
     /* Set when it is given out: */

@@ -106,12 +106,12 @@ unsigned matrix_levels_for(uint64_t columns)
 
 /* ---- reading ---- */
 
-static uint32_t head_crc(const struct matrix_head *head)
+static uint32_t matrix_head_crc(const struct matrix_head *head)
 {
     return crc32c(0, head, offsetof(struct matrix_head, crc));
 }
 
-static int header_check(const struct matrix_header *header, ssize_t got, struct err *err)
+static int matrix_header_check(const struct matrix_header *header, ssize_t got, struct err *err)
 {
     if (got < 0)
         return err_set(err, -errno, "%m");
@@ -136,17 +136,17 @@ int matrix_header_read(int fd, struct matrix_header *ret, struct err *err)
     for (int i = 0; i < TRIES && result == -EUCLEAN; i++) {
         ssize_t got = pread(fd, &header, sizeof(header), 0);
 
-        result = header_check(&header, got, err);
+        result = matrix_header_check(&header, got, err);
     }
     if (result == 0)
         *ret = header;
     return result;
 }
 
-static int slot_check(const struct matrix_head *head, const struct matrix_head *expect,
-                      const void *data, uint32_t row_bytes)
+static int matrix_slot_check(const struct matrix_head *head, const struct matrix_head *expect,
+                             const void *data, uint32_t row_bytes)
 {
-    if (head->crc != head_crc(head) || head->magic != expect->magic ||
+    if (head->crc != matrix_head_crc(head) || head->magic != expect->magic ||
         head->level != expect->level || head->band != expect->band || head->tile != expect->tile ||
         head->rows != expect->rows || head->columns > MATRIX_TILE)
         return -EUCLEAN;
@@ -166,7 +166,7 @@ int matrix_slot_read(int fd, uint64_t at, const struct matrix_head *expect, void
             got = pread(fd, data, size, (off_t)(at + sizeof(*ret)));
         if (got < 0)
             return err_set(err, -errno, "reading a tile: %m");
-        if ((size_t)got == size && slot_check(ret, expect, data, row_bytes) == 0)
+        if ((size_t)got == size && matrix_slot_check(ret, expect, data, row_bytes) == 0)
             return 0;
     }
     return err_set(err, -EUCLEAN, "damaged at offset %" PRIu64 "; it can be rebuilt from the log",
@@ -250,8 +250,8 @@ int matrix_tile(struct matrix *matrix, unsigned level, uint64_t x, uint64_t y,
                             MATRIX_TILE, &head, err);
 }
 
-static int steps_read(struct matrix *matrix, uint64_t band, struct matrix_step *step,
-                      struct err *err)
+static int matrix_steps_read(struct matrix *matrix, uint64_t band, struct matrix_step *step,
+                             struct err *err)
 {
     struct matrix_head head,
         expect = { .magic = MATRIX_STEPS_MAGIC, .band = (uint32_t)band, .rows = MATRIX_TILE };
@@ -273,7 +273,7 @@ int64_t matrix_steps(struct matrix *matrix, uint64_t first, struct matrix_column
         const struct matrix_step *from = &step[at % MATRIX_TILE];
 
         if (at / MATRIX_TILE != band) {
-            int result = steps_read(matrix, at / MATRIX_TILE, step, err);
+            int result = matrix_steps_read(matrix, at / MATRIX_TILE, step, err);
 
             if (result < 0)
                 return result;

@@ -100,14 +100,14 @@ static int write_slot(struct matrix_writer *writer, struct matrix_head head, con
 }
 
 /* The band of a level that the newest column is in. */
-static uint64_t newest_band(const struct matrix_writer *writer, unsigned level)
+static uint64_t matrix_newest_band(const struct matrix_writer *writer, unsigned level)
 {
     return (writer->columns - 1) >> (level + 8);
 }
 
 static int write_band(struct matrix_writer *writer, unsigned level, struct err *err)
 {
-    uint64_t band = newest_band(writer, level);
+    uint64_t band = matrix_newest_band(writer, level);
     struct matrix_head head = {
         .magic = MATRIX_TILE_MAGIC,
         .level = level,
@@ -147,7 +147,7 @@ int matrix_flush(struct matrix_writer *writer, struct err *err)
 }
 
 /* Codes of the next level's column from this one's, in place. */
-static void codes_fold(unsigned char *codes, uint32_t rows)
+static void matrix_codes_fold(unsigned char *codes, uint32_t rows)
 {
     for (uint32_t row = 0; row < rows; row += 2) {
         unsigned char low = codes[row], high = row + 1 < rows ? codes[row + 1] : 0;
@@ -156,7 +156,7 @@ static void codes_fold(unsigned char *codes, uint32_t rows)
     }
 }
 
-static void put_column(struct matrix_writer *writer)
+static void matrix_put_column(struct matrix_writer *writer)
 {
     unsigned char *codes = writer->codes;
 
@@ -168,12 +168,12 @@ static void put_column(struct matrix_writer *writer)
         for (uint32_t row = 0; row < rows; row++, cell += MATRIX_TILE)
             *cell = MAX(*cell, codes[row]);
         if (level + 1 < MATRIX_LEVELS && writer->layout.rows[level + 1] < rows)
-            codes_fold(codes, rows);
+            matrix_codes_fold(codes, rows);
     }
 }
 
 /* Bands that end with the newest column begin anew with the next.  All of a level's band was flushed. */
-static void begin_bands(struct matrix_writer *writer)
+static void matrix_begin_bands(struct matrix_writer *writer)
 {
     for (unsigned level = 0; level < MATRIX_LEVELS; level++) {
         if (writer->columns & ((UINT64_C(256) << level) - 1))
@@ -194,23 +194,23 @@ int matrix_append(struct matrix_writer *writer, const struct matrix_column *colu
         result = matrix_flush(writer, err);
         if (result < 0)
             return result;
-        begin_bands(writer);
+        matrix_begin_bands(writer);
     }
     for (uint32_t rank = 0; rank < writer->ranks; rank++)
         writer->codes[rank] = matrix_code(excess_ns[rank]);
     writer->step[writer->columns % MATRIX_TILE] = (struct matrix_step){
         .step = column->step, .attempt = column->attempt, .median_ns = column->median_ns
     };
-    put_column(writer);
+    matrix_put_column(writer);
     writer->columns++;
     return 0;
 }
 
 /* ---- going on with a file ---- */
 
-static int read_band(struct matrix_writer *writer, unsigned level, struct err *err)
+static int matrix_read_band(struct matrix_writer *writer, unsigned level, struct err *err)
 {
-    uint64_t band = newest_band(writer, level);
+    uint64_t band = matrix_newest_band(writer, level);
     struct matrix_head head,
         expect = { .magic = MATRIX_TILE_MAGIC, .level = level, .band = (uint32_t)band };
     int result = 0;
@@ -232,7 +232,7 @@ static int read_band(struct matrix_writer *writer, unsigned level, struct err *e
 }
 
 /* A level that is not in the file, from the one below: both have only their first band. */
-static void make_band(struct matrix_writer *writer, unsigned level)
+static void matrix_make_band(struct matrix_writer *writer, unsigned level)
 {
     const unsigned char *below = writer->band[level - 1];
     uint32_t rows = writer->layout.rows[level - 1];
@@ -256,9 +256,9 @@ static int writer_resume(struct matrix_writer *writer, struct err *err)
 
     for (unsigned level = 0; level < MATRIX_LEVELS && result == 0; level++) {
         if (writer->columns && level < levels)
-            result = read_band(writer, level, err);
+            result = matrix_read_band(writer, level, err);
         else if (writer->columns)
-            make_band(writer, level);
+            matrix_make_band(writer, level);
     }
     if (result == 0 && writer->columns % MATRIX_TILE == 0)
         return 0; /* full bands are begun anew when the next column comes */

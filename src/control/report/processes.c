@@ -31,12 +31,7 @@ static void roster_fini(struct roster *roster)
     map_fini(&roster->known);
 }
 
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
-}
-
-static void spools_clean(struct spools **spools)
+static void processes_spools_clean(struct spools **spools)
 {
     spools_destroy(*spools);
 }
@@ -86,29 +81,31 @@ static int roster_frame(struct roster *roster, const struct frame *frame)
 
 static int roster_log(struct roster *roster, const struct rundir *dir, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     struct frame frame;
     int result = spool_reader_open(dir->log.text, &reader, err);
 
     if (result < 0)
         return result == -ENOENT ? 0 : result;
-    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1)
-        result = roster_frame(roster, &frame);
+    while ((result = spool_next(reader, &frame, err)) == 1) {
+        if (roster_frame(roster, &frame) < 0)
+            return err_nomem(err);
+    }
     return result;
 }
 
 static int roster_spools(struct roster *roster, const struct rundir *dir, struct err *err)
 {
-    CLEAN(spools_clean) struct spools *spools = NULL;
+    CLEAN(processes_spools_clean) struct spools *spools = NULL;
     struct frame frame;
-    int result = spools_create(dir->spool.text, &spools);
+    int result;
 
-    if (result == 0)
-        result = spools_scan(spools, err);
+    if (spools_create(dir->spool.text, NULL, &spools) < 0)
+        return err_nomem(err);
+    result = spools_scan(spools, err);
     while (result == 0 && spools_peek(spools, &frame, NULL) == 1) {
-        result = roster_frame(roster, &frame);
-        if (result == 0)
-            result = spools_take(spools);
+        if (roster_frame(roster, &frame) < 0 || spools_take(spools) < 0)
+            return err_nomem(err);
     }
     return result;
 }
@@ -124,7 +121,7 @@ int processes_read(const char *run_dir, struct processes *ret, struct err *err)
     if (result == 0)
         result = roster_spools(&roster, &dir, err);
     if (result == -ENOMEM)
-        return err_set(err, result, "%s: out of memory while reading its processes", run_dir);
+        return err_wrap(err, result, "%s: while reading its processes", run_dir);
     if (result < 0)
         return result;
     *ret = roster.processes;

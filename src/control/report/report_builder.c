@@ -28,6 +28,9 @@ void report_builder_fini(struct report_builder *builder)
     map_fini(&builder->step);
     map_fini(&builder->sender);
     map_fini(&builder->sender_end);
+    environments_fini(&builder->environments);
+    recovery_fini(&builder->recovery);
+    standstill_fini(&builder->still);
     *builder = (struct report_builder){ 0 };
 }
 
@@ -53,12 +56,41 @@ static int report_builder_verdict(struct report_builder *builder, const struct v
     return 0;
 }
 
+/* The last state of an id counts. */
+static void report_builder_decision(struct run_summary *summary, const struct decision *decision)
+{
+    struct run_summary_decision *place;
+    uint32_t at = 0;
+
+    while (at < MIN(summary->decisions, RUN_SUMMARY_DECISIONS) &&
+           strcmp(summary->decision[at].id, decision->id) != 0)
+        at++;
+    if (at == summary->decisions || at == RUN_SUMMARY_DECISIONS)
+        summary->decisions++;
+    if (at == RUN_SUMMARY_DECISIONS)
+        return;
+    place = &summary->decision[at];
+    memcpy(place->id, decision->id, sizeof(place->id));
+    memcpy(place->of, decision->of, sizeof(place->of));
+    place->action = decision->action;
+    place->state = decision->state;
+    place->decided_real_ns = decision->decided_real_ns;
+    place->saves_gpu_seconds = decision->saves_gpu_seconds;
+    place->costs_gpu_seconds = decision->costs_gpu_seconds;
+    memcpy(place->why, decision->why, sizeof(place->why));
+}
+
 int report_builder_output(struct report_builder *builder, uint16_t type, struct reader in)
 {
     struct run_summary *summary = &builder->summary;
+    struct decision decision;
     struct ledger ledger;
     struct verdict verdict;
 
+    if (type == FRAME_DECISION && decision_get(in, &decision) == 0) {
+        report_builder_decision(summary, &decision);
+        return 0;
+    }
     if (type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
         return report_builder_verdict(builder, &verdict);
     if (type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
@@ -92,6 +124,8 @@ static void report_builder_run(struct report_builder *builder, const struct fact
                                                        .culprit = run->culprit,
                                                        .status = run->status };
         memcpy(builder->ended.text, run->text, sizeof(builder->ended.text));
+        recovery_ended(&builder->recovery, run->real_ns,
+                       &builder->parts[MIN(summary->restarts, RUN_SUMMARY_RESTARTS)]);
         break;
     case RUN_END:
         summary->ended = true;
@@ -128,7 +162,9 @@ static int report_builder_step(struct report_builder *builder, struct reader in)
     summary->steps++;
     summary->bare_steps += (step.flags & STEP_BARE) != 0;
     summary->torn_steps += (step.flags & STEP_TORN) != 0;
+    summary->untimed_steps += (step.flags & STEP_UNTIMED) != 0;
     summary->unfinished_steps += (step.flags & STEP_UNFINISHED) != 0;
+    standstill_step(&builder->still, &step);
     next = map_put(&builder->step, (uint64_t)step.attempt << 32 | step.rank, 0);
     if (!next)
         return -ENOMEM;
@@ -158,9 +194,35 @@ static int report_builder_spared(struct report_builder *builder, uint64_t sender
     }
     *count += merged.dropped;
     for (uint32_t i = 0; i < merged.ranks; i++) {
-        builder->summary.steps += merged.rank[i].told;
-        builder->summary.merged_steps += merged.rank[i].told;
+        builder->summary.steps += merged.rank[i].steps;
+        builder->summary.merged_steps += merged.rank[i].steps;
     }
+    return 0;
+}
+
+/* Of ranks whose ring was seen: there are no others. */
+static int report_builder_environment(struct report_builder *builder, struct reader in)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+    int result = environment_get(in, &environment);
+
+    if (result == -EPROTO)
+        builder->summary.malformed++;
+    if (result < 0)
+        return result == -EPROTO ? 0 : result;
+    return map_get(&builder->rank, environment.rank)
+               ? environments_add(&builder->environments, &environment)
+               : 0;
+}
+
+static int report_builder_beat(struct report_builder *builder, struct reader in)
+{
+    struct fact_beat beat;
+
+    builder->summary.beats++;
+    if (fact_beat_get(in, &beat) == 0)
+        return standstill_beat(&builder->still, &beat);
+    builder->summary.malformed++;
     return 0;
 }
 
@@ -189,12 +251,15 @@ static int report_builder_fact(struct report_builder *builder, const struct fram
         if (good)
             report_builder_gap(summary, &gap);
         break;
+    case FRAME_BEAT:
+        return report_builder_beat(builder, in);
     case FRAME_STEP:
         return report_builder_step(builder, in);
+    case FRAME_ENVIRONMENT:
+        return report_builder_environment(builder, in);
     case FRAME_MERGED:
         return report_builder_spared(builder, frame->sender, in);
     default:
-        summary->beats += frame->type == FRAME_BEAT;
         summary->notes += frame->type == FRAME_NOTE;
         summary->exits += frame->type == FRAME_EXIT;
         break;
@@ -229,7 +294,7 @@ static void report_builder_merged(struct report_builder *builder, struct reader 
         return;
     }
     for (uint32_t i = 0; i < merged.ranks; i++)
-        summary->steps += merged.rank[i].told;
+        summary->steps += merged.rank[i].steps;
 }
 
 /* What a log lacks that was compacted while its run went on. */
@@ -263,6 +328,8 @@ int report_builder_frame(struct report_builder *builder, const struct frame *fra
     int result = report_builder_number(builder, frame);
 
     summary->frames++;
+    if (result == 0)
+        result = recovery_frame(&builder->recovery, frame, frame->sender == builder->self);
     if (result < 0)
         return result;
     if (frame->sender != builder->self) {
@@ -271,7 +338,8 @@ int report_builder_frame(struct report_builder *builder, const struct frame *fra
     }
     if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
         summary->closed = tick.flags & TICK_LAST;
-    if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER)
+    if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER ||
+        frame->type == FRAME_DECISION)
         return report_builder_output(builder, frame->type, in);
     if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])
         memcpy(summary->run, hello.run, sizeof(summary->run));
@@ -294,12 +362,15 @@ static void report_builder_close(struct report_builder *builder)
 {
     struct run_summary *summary = &builder->summary;
 
+    for (uint32_t i = 0; i < MIN(summary->restarts, RUN_SUMMARY_RESTARTS); i++)
+        summary->restart[i].parts = builder->parts[i];
     for (size_t i = 0; i < builder->sender_end.size; i++) {
         const struct map_slot *slot = &builder->sender_end.slot[i];
 
         if (slot->used && slot->key != builder->self && !summary->compacted)
             report_builder_close_sender(builder, slot->key, slot->value);
     }
+    summary->still_ns = standstill_ns(&builder->still, summary->ranks_seen);
     if (summary->ranks > summary->ranks_seen)
         summary->unseen = summary->ranks - summary->ranks_seen;
     for (uint32_t rank = 0, listed = 0; listed < MIN(summary->unseen, RUN_SUMMARY_UNSEEN); rank++) {
@@ -314,7 +385,29 @@ int report_builder_take(struct report_builder *builder, struct run_summary *ret)
     if (builder->summary.verdicts && !builder->every_state)
         qsort(builder->summary.verdict, builder->summary.verdicts, sizeof(struct verdict),
               verdict_by_importance);
+    if (environments_compare_ranks(&builder->environments, &builder->summary.rank_environments) <
+            0 ||
+        environments_compare(&builder->environments.before, &builder->environments.now,
+                             &builder->summary.attempt_environments) < 0)
+        return -ENOMEM;
     *ret = builder->summary;
     builder->summary.verdict = NULL;
+    return 0;
+}
+
+int report_builder_copy(const struct report_builder *builder, struct run_summary *ret)
+{
+    struct report_builder copy = *builder; /* its maps are only read */
+    size_t bytes = builder->summary.verdicts * sizeof(struct verdict);
+
+    copy.summary.verdict = bytes ? malloc(bytes) : NULL;
+    if (bytes && !copy.summary.verdict)
+        return -ENOMEM;
+    if (bytes)
+        memcpy(copy.summary.verdict, builder->summary.verdict, bytes);
+    if (report_builder_take(&copy, ret) < 0) {
+        free(copy.summary.verdict);
+        return -ENOMEM;
+    }
     return 0;
 }

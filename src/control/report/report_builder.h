@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "control/environments.h"
+#include "control/report/recovery.h"
+#include "control/report/standstill.h"
 #include "core/buf.h"
 #include "core/map.h"
 #include "show/run_summary.h"
@@ -23,11 +26,16 @@ struct report_builder {
     struct map step;       /* attempt and rank → its newest step + 1 */
     struct map sender;     /* → frames of it that came */
     struct map sender_end; /* → its highest number + 1 */
+    struct environments environments;
+    struct standstill still;
     uint64_t self;
     bool every_state;
     bool compaction;    /* its log was compacted while it went on */
     bool attempt_ended; /* the newest attempt has */
     struct run_summary_restart ended;
+    struct run_summary_parts
+        parts[RUN_SUMMARY_RESTARTS + 1]; /* of restarts, while they are measured */
+    struct recovery recovery;
 };
 
 void report_builder_init(struct report_builder *builder, const char *run, bool every_state);
@@ -35,8 +43,10 @@ void report_builder_fini(struct report_builder *builder);
 /* Both: 0 or -ENOMEM.  What cannot be understood is counted. */
 int report_builder_frame(struct report_builder *builder, const struct frame *frame);
 int report_builder_output(struct report_builder *builder, uint16_t type,
-                          struct reader in); /* a verdict or a ledger */
+                          struct reader in); /* a verdict, decision or ledger */
 /* The account, its verdicts in order; the caller frees them (run_report_fini). */
+/* The same while it is still being built. */
+int report_builder_copy(const struct report_builder *builder, struct run_summary *ret);
 int report_builder_take(struct report_builder *builder, struct run_summary *ret);
 
 #endif

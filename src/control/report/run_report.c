@@ -43,22 +43,17 @@ static void run_report_clean(struct run_report *report)
     report_builder_fini(&report->builder);
 }
 
-static void reader_clean(struct spool_reader **reader)
+static int run_report_take_output(struct run_report *report, struct err *err)
 {
-    spool_reader_close(*reader);
-}
+    const struct output_queue_frame *output;
 
-static int run_report_take_output(struct run_report *report)
-{
-    const struct output_queue_frame *said;
-
-    while ((said = output_queue_first(&report->replay.said))) {
-        int result = report_builder_output(&report->builder, said->type,
-                                           reader_of(said->payload.data, said->payload.size));
+    while ((output = output_queue_first(&report->replay.queue))) {
+        int result = report_builder_output(&report->builder, output->type,
+                                           reader_of(output->payload.data, output->payload.size));
 
         if (result < 0)
-            return result;
-        output_queue_drop(&report->replay.said);
+            return err_nomem(err);
+        output_queue_drop(&report->replay.queue);
     }
     return 0;
 }
@@ -83,30 +78,33 @@ static void run_report_watch_end(struct run_report *report, const struct frame *
 static int run_report_log_frame(struct run_report *report, const struct frame *frame,
                                 struct err *err)
 {
-    bool said = frame->sender == report->replay.self &&
-                (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER);
+    bool is_output = frame->sender == report->replay.self &&
+                     (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER ||
+                      frame->type == FRAME_DECISION);
     int result = 0;
 
     report->log_frames++;
     run_report_watch_end(report, frame);
-    if (!said || !report->judge)
+    if (!is_output || !report->judge)
         result = report_builder_frame(&report->builder, frame);
-    if (result < 0 || !report->judge || said)
-        return result;
+    if (result < 0)
+        return err_nomem(err);
+    if (!report->judge || is_output)
+        return 0;
     if (frame->sender != report->replay.self) {
-        result = spools_mark(report->spools, frame);
+        if (spools_mark(report->spools, frame) < 0)
+            return err_nomem(err);
         report->facts_waiting++;
     } else if (frame->type == FRAME_TICK) {
         report->facts_waiting = 0;
     }
-    if (result == 0)
-        result = log_replay_frame(&report->replay, frame, err);
-    return result < 0 && result != -EPROTO ? result : run_report_take_output(report);
+    result = log_replay_frame(&report->replay, frame, err);
+    return result < 0 && result != -EPROTO ? result : run_report_take_output(report, err);
 }
 
 static int run_report_read_log(struct run_report *report, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     int result = spool_reader_open(report->dir.log.text, &reader, err);
     struct frame frame;
 
@@ -120,37 +118,38 @@ static int run_report_read_log(struct run_report *report, struct err *err)
     return 0;
 }
 
-static int run_report_tick(struct run_report *report, int64_t now_ns, uint8_t flags)
+static int run_report_tick(struct run_report *report, int64_t now_ns, uint8_t flags,
+                           struct err *err)
 {
     struct fact_tick tick = { .real_ns = now_ns, .flags = flags };
     const struct fact_tick *before = &report->replay.tick;
     int64_t offset_ns = spools_clock_offset(report->spools);
-    int result;
 
     if (report->replay.ticks) /* the controller's clock, if there was one */
         offset_ns = before->real_ns - before->mono_ns;
     tick.mono_ns = now_ns - offset_ns;
     report->ticked_ns = now_ns;
     report->facts_waiting = 0;
-    result = log_replay_tick(&report->replay, &tick);
-    return result < 0 ? result : run_report_take_output(report);
+    if (log_replay_tick(&report->replay, &tick) < 0)
+        return err_nomem(err);
+    return run_report_take_output(report, err);
 }
 
 /* The facts so far are judged soon after the last of them, not when the next one comes. */
-static int run_report_catch_up(struct run_report *report, int64_t next_ns)
+static int run_report_catch_up(struct run_report *report, int64_t next_ns, struct err *err)
 {
     int result = 0;
 
     if (report->facts_waiting && next_ns - report->ticked_ns >= TICK_NS)
-        result = run_report_tick(report, MAX(report->ticked_ns + TICK_NS, report->now_ns), 0);
+        result = run_report_tick(report, MAX(report->ticked_ns + TICK_NS, report->now_ns), 0, err);
     for (int i = 0;
          i < SILENT_TICKS && result == 0 && next_ns - report->ticked_ns >= SILENT_TICK_NS; i++)
-        result = run_report_tick(report, report->ticked_ns + SILENT_TICK_NS, 0);
+        result = run_report_tick(report, report->ticked_ns + SILENT_TICK_NS, 0, err);
     if (result == 0 && next_ns > report->now_ns)
         report->now_ns = next_ns;
     if (result == 0 &&
         (next_ns - report->ticked_ns >= SILENT_TICK_NS || report->facts_waiting >= TICK_FACTS))
-        result = run_report_tick(report, report->now_ns, 0);
+        result = run_report_tick(report, report->now_ns, 0, err);
     return result;
 }
 
@@ -161,13 +160,13 @@ static int run_report_spool_frame(struct run_report *report, const struct frame 
 
     if (report->ticked_ns == 0)
         report->ticked_ns = report->now_ns = MAX(report->now_ns, real_ns);
-    result = run_report_catch_up(report, real_ns);
-    if (result == 0)
-        result = report_builder_frame(&report->builder, frame);
+    result = run_report_catch_up(report, real_ns, err);
+    if (result == 0 && report_builder_frame(&report->builder, frame) < 0)
+        return err_nomem(err);
     if (result == 0)
         result = log_replay_fact(&report->replay, frame, err);
     report->facts_waiting++;
-    return result < 0 ? result : spools_take(report->spools);
+    return result == 0 && spools_take(report->spools) < 0 ? err_nomem(err) : result;
 }
 
 /* What the log does not have.  Returns how many frames that was. */
@@ -194,9 +193,9 @@ static int run_report_judge(struct run_report *report, bool alive, struct err *e
     int result;
 
     report->judge = true;
-    result = spools_create(report->dir.spool.text, &report->spools);
-    if (result == 0)
-        result = run_report_read_log(report, err);
+    if (spools_create(report->dir.spool.text, NULL, &report->spools) < 0)
+        return err_nomem(err);
+    result = run_report_read_log(report, err);
     if (result < 0)
         return result;
     count = run_report_read_spools(report, err);
@@ -206,7 +205,7 @@ static int run_report_judge(struct run_report *report, bool alive, struct err *e
         report->log_frames ? RUN_SUMMARY_LOG_SPOOLS : RUN_SUMMARY_SPOOLS;
     if (report->replay.last && count == 0)
         return 0;
-    return run_report_tick(report, report->now_ns, alive ? 0 : TICK_LAST);
+    return run_report_tick(report, report->now_ns, alive ? 0 : TICK_LAST, err);
 }
 
 static int run_report_open(struct run_report *report, const char *run_dir, bool every_state,
@@ -221,7 +220,8 @@ static int run_report_open(struct run_report *report, const char *run_dir, bool 
     return 0;
 }
 
-int run_report_read(const char *run_dir, bool every_state, struct run_summary *ret, struct err *err)
+static int run_report_fill(const char *run_dir, bool every_state, bool again,
+                           struct run_summary *ret, struct err *err)
 {
     CLEAN(run_report_clean) struct run_report report = { 0 };
     int result = run_report_open(&report, run_dir, every_state, err);
@@ -232,7 +232,7 @@ int run_report_read(const char *run_dir, bool every_state, struct run_summary *r
     controlled = rundir_is_controlled(&report.dir);
     alive = controlled || rundir_is_alive(&report.dir);
     result = run_report_read_log(&report, err);
-    if (result == 0 && !controlled && !(report.last && report.ledger_follows)) {
+    if (result == 0 && !controlled && (again || !(report.last && report.ledger_follows))) {
         run_report_clean(&report);
         report = (struct run_report){ 0 };
         result = run_report_open(&report, run_dir, every_state, err);
@@ -240,14 +240,28 @@ int run_report_read(const char *run_dir, bool every_state, struct run_summary *r
             result = run_report_judge(&report, alive, err);
     }
     if (result == -ENOMEM)
-        return err_set(err, result, "run %s: out of memory for the run summary", report.dir.run);
+        return err_wrap(err, result, "run %s", report.dir.run);
     if (result < 0)
         return result;
     report.builder.summary.alive = alive;
-    return report_builder_take(&report.builder, ret);
+    if (again && report.last)
+        report.builder.summary.source = RUN_SUMMARY_LOG;
+    return report_builder_take(&report.builder, ret) < 0 ? err_nomem(err) : 0;
 }
 
-int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err)
+int run_report_read(const char *run_dir, bool every_state, struct run_summary *ret, struct err *err)
+{
+    return run_report_fill(run_dir, every_state, false, ret, err);
+}
+
+int run_report_judge_again(const char *run_dir, bool every_state, struct run_summary *ret,
+                           struct err *err)
+{
+    return run_report_fill(run_dir, every_state, true, ret, err);
+}
+
+int run_report_watch(const char *run_dir, core_watch *watch, void *arg,
+                     struct environments *environments, struct err *err)
 {
     CLEAN(run_report_clean) struct run_report report = { 0 };
     int result = run_report_open(&report, run_dir, false, err);
@@ -257,9 +271,11 @@ int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct e
     report.replay.watch = watch;
     report.replay.watch_arg = arg;
     result = run_report_judge(&report, false, err);
-    return result == -ENOMEM
-               ? err_set(err, result, "run %s: out of memory while reading it", report.dir.run)
-               : result;
+    if (result == 0 && environments) {
+        *environments = report.builder.environments;
+        report.builder.environments = (struct environments){ 0 };
+    }
+    return result == -ENOMEM ? err_wrap(err, result, "run %s", report.dir.run) : result;
 }
 
 void run_report_fini(struct run_summary *summary)
@@ -271,7 +287,7 @@ void run_report_fini(struct run_summary *summary)
 
 int run_report_replay(const char *run_dir, struct run_report_replay *ret, struct err *err)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     CLEAN(log_replay_fini) struct log_replay replay = { 0 };
     struct rundir dir;
     struct frame frame;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "control/core.h"
+#include "control/environments.h"
 #include "core/err.h"
 #include "show/run_summary.h"
 
@@ -21,10 +22,16 @@
  */
 int run_report_read(const char *run_dir, bool every_state, struct run_summary *ret,
                     struct err *err);
+/* The core judges the facts of a run that has ended, whatever its log says: the judges may be later ones. */
+int run_report_judge_again(const char *run_dir, bool every_state, struct run_summary *ret,
+                           struct err *err);
 void run_report_fini(struct run_summary *summary);
 
-/* Every whole step of the run, through the core: its log, then what the spools have beyond it. */
-int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err);
+/* Every whole step of the run, through the core: its log, then what the spools have beyond it.  `environments`: those of its
+ * ranks, free with environments_fini(); may be NULL.
+ */
+int run_report_watch(const char *run_dir, core_watch *watch, void *arg,
+                     struct environments *environments, struct err *err);
 
 /* The log through the core again, compared byte by byte with what it says. */
 struct run_report_replay {

@@ -47,7 +47,7 @@ static bool catchup_read(struct site *site, struct catchup *catchup, size_t *fra
     return true;
 }
 
-static void on_turn(void *arg, int64_t now_ns)
+static void catchup_on_turn(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
     int64_t until_ns = time_mono_ns() + TURN_NS;
@@ -79,7 +79,7 @@ bool catchup_ask(struct site *site, struct catchup *catchup)
     while (*last)
         last = &(*last)->next;
     *last = catchup;
-    site->catchup.fn = on_turn;
+    site->catchup.fn = catchup_on_turn;
     site->catchup.arg = site;
     loop_timer_set(site->loop, &site->catchup, time_mono_ns());
     return false;

@@ -18,8 +18,10 @@
 #include "control/http/reply.h"
 #include "control/log/spools.h"
 #include "core/clean.h"
+#include "core/hash.h"
 #include "core/time.h"
 #include "wire/facts.h"
+#include "wire/finding.h"
 
 #define BODY_ORIGINS 4096     /* processes whose frames a body may have; one is usual */
 #define RUN_ORIGINS (1 << 18) /* and a run: agents that were started again count once more */
@@ -37,11 +39,9 @@ static int ingest_refuse(struct ingest *ingest, unsigned status)
     return -EPROTO;
 }
 
-static int frame_check(const char *run, const struct frame *frame, struct ingest *ingest,
-                       struct err *err)
+static int ingest_frame_check_any(const struct frame *frame, struct ingest *ingest, struct err *err)
 {
     unsigned long long number = frame->number;
-    struct fact_hello hello;
 
     if (frame->version != FRAME_VERSION) {
         err_set(err, 0,
@@ -50,13 +50,23 @@ static int frame_check(const char *run, const struct frame *frame, struct ingest
                 number, frame->type, frame->version, LOCKSTEP_VERSION, FRAME_VERSION);
         return ingest_refuse(ingest, 426);
     }
-    if (frame->sender == control_sender()) {
+    if (frame->sender == control_sender() || frame->sender == site_sender()) {
         err_set(err, 0, "frame %llu of type %u: only the controller may write this type", number,
                 frame->type);
         return ingest_refuse(ingest, 403);
     }
-    if (frame->type != FRAME_HELLO)
-        return 0;
+    return 0;
+}
+
+static int ingest_frame_check(const char *run, const struct frame *frame, struct ingest *ingest,
+                              struct err *err)
+{
+    unsigned long long number = frame->number;
+    struct fact_hello hello;
+    int result = ingest_frame_check_any(frame, ingest, err);
+
+    if (result < 0 || frame->type != FRAME_HELLO)
+        return result;
     if (fact_hello_get(reader_of(frame->payload, frame->payload_bytes), &hello) < 0) {
         err_set(err, 0, "frame %llu: malformed HELLO", number);
         return ingest_refuse(ingest, 400);
@@ -69,7 +79,50 @@ static int frame_check(const char *run, const struct frame *frame, struct ingest
     return 0;
 }
 
-static int frame_add(struct ingest *ingest, const struct frame *frame)
+/* One node must not use up the numbers of another one's frames: those would count as known, and be lost. */
+static bool ingest_sender_is_node(const struct frame *frame, const char *node)
+{
+    char name[FACT_NAME + 8];
+
+    snprintf(name, sizeof(name), NODE_SENDER, node);
+    return frame->sender == hash64(0, name, strlen(name));
+}
+
+static int ingest_frame_check_node(const char *node, const struct frame *frame,
+                                   struct ingest *ingest, struct err *err)
+{
+    unsigned long long number = frame->number;
+    char about[FACT_NAME];
+    int result = ingest_frame_check_any(frame, ingest, err);
+
+    if (result < 0)
+        return result;
+    if (frame->type != FRAME_FINDING && frame->type != FRAME_CHECK &&
+        frame->type != FRAME_ENVIRONMENT && frame->type != FRAME_OUTCOME &&
+        frame->type != FRAME_HELLO) {
+        err_set(err, 0,
+                "frame %llu of type %u: a node sends findings, checks, environments and outcomes",
+                number, frame->type);
+        return ingest_refuse(ingest, 403);
+    }
+    if (!site_core_node_of(frame, about)) {
+        err_set(err, 0, "frame %llu of type %u: malformed", number, frame->type);
+        return ingest_refuse(ingest, 400);
+    }
+    if (strcmp(about, node) != 0) {
+        err_set(err, 0, "frame %llu is about node '%s', but the token is for node '%s'", number,
+                about, node);
+        return ingest_refuse(ingest, 403);
+    }
+    if (!ingest_sender_is_node(frame, node)) {
+        err_set(err, 0, "frame %llu was sent in the name of another process than node '%s'", number,
+                node);
+        return ingest_refuse(ingest, 403);
+    }
+    return 0;
+}
+
+static int ingest_frame_add(struct ingest *ingest, const struct frame *frame)
 {
     if (!ARRAY_FIT(ingest->frame, ingest->room, ingest->count + 1))
         return -ENOMEM;
@@ -77,40 +130,55 @@ static int frame_add(struct ingest *ingest, const struct frame *frame)
     return 0;
 }
 
-int ingest_read(const struct seen *seen, const char *run, const void *data, size_t size,
-                struct ingest *ret, struct err *err)
+typedef int frame_check_call(const char *whose, const struct frame *frame, struct ingest *ingest,
+                             struct err *err);
+
+static int ingest_body_read(const struct seen *seen, frame_check_call *call, const char *whose,
+                            struct reader body, struct ingest *ret, struct err *err)
 {
-    const unsigned char *bytes = data;
+    const unsigned char *begin = body.at;
     struct err why = { "" };
 
-    for (size_t at = 0; at < size;) {
+    while (reader_left(&body)) {
         struct frame frame;
-        int64_t length = frame_get(bytes + at, size - at, &frame, &why);
+        int64_t length = frame_get(body.at, reader_left(&body), &frame, &why);
         int result;
 
         if (length <= 0) {
-            err_set(err, 0, "frame at byte %zu: %s", at,
+            err_set(err, 0, "frame at byte %zu: %s", (size_t)(body.at - begin),
                     length == 0 ? "the body ends inside the frame" : why.text);
             return ingest_refuse(ret, 400);
         }
-        result = frame_check(run, &frame, ret, err);
+        result = call(whose, &frame, ret, err);
         if (result < 0)
             return result;
         ret->all++;
         if (seen_has(seen, &frame) || seen_has(&ret->here, &frame))
             ret->doubled++;
         else
-            result = frame_add(ret, &frame);
+            result = ingest_frame_add(ret, &frame);
         if (result < 0 || seen_mark(&ret->here, &frame) < 0) {
             ret->status = 503;
             return err_nomem(err);
         }
-        at += (size_t)length;
+        body.at += length;
     }
     return 0;
 }
 
-static void durable_add(struct json_object *list, const struct seen_origin *origin)
+int ingest_read(const struct seen *seen, const char *run, const void *data, size_t size,
+                struct ingest *ret, struct err *err)
+{
+    return ingest_body_read(seen, ingest_frame_check, run, reader_of(data, size), ret, err);
+}
+
+int ingest_read_node(const struct seen *seen, const char *node, const void *data, size_t size,
+                     struct ingest *ret, struct err *err)
+{
+    return ingest_body_read(seen, ingest_frame_check_node, node, reader_of(data, size), ret, err);
+}
+
+static void ingest_durable_add(struct json_object *list, const struct seen_origin *origin)
 {
     struct json_object *one = json_object_new_object();
     char text[24];
@@ -124,8 +192,8 @@ static void durable_add(struct json_object *list, const struct seen_origin *orig
 }
 
 /* Up to where each origin of the body, and each of the sender that was asked for, is in the log. */
-static void answer_make(const struct site_run *run, const struct ingest *ingest,
-                        const char *sender_text, struct buf *answer)
+void ingest_answer(const struct seen *seen, const struct ingest *ingest, const char *sender_text,
+                   struct buf *answer)
 {
     struct json_object *root = json_object_new_object(), *list = json_object_new_array();
     uint64_t sender = sender_text ? strtoull(sender_text, NULL, 16) : 0;
@@ -134,21 +202,20 @@ static void answer_make(const struct site_run *run, const struct ingest *ingest,
     for (size_t i = 0; i < ingest->here.count; i++) {
         struct seen_origin origin = ingest->here.origin[i];
 
-        origin.next = seen_next(&run->seen, origin.sender, origin.boot);
-        durable_add(list, &origin);
+        origin.next = seen_next(seen, origin.sender, origin.boot);
+        ingest_durable_add(list, &origin);
     }
     /* The newest ones: a sender asks for what it may have to send again. */
-    for (size_t i = run->seen.count, left = BODY_ORIGINS; sender_text && i > 0 && left > 0; i--) {
-        if (run->seen.origin[i - 1].sender == sender) {
-            durable_add(list, &run->seen.origin[i - 1]);
+    for (size_t i = seen->count, left = BODY_ORIGINS; sender_text && i > 0 && left > 0; i--) {
+        if (seen->origin[i - 1].sender == sender) {
+            ingest_durable_add(list, &seen->origin[i - 1]);
             left--;
         }
     }
     json_object_object_add(root, "taken", json_object_new_uint64(ingest->count));
     json_object_object_add(root, "doubled", json_object_new_uint64(ingest->doubled));
     /* Many senders: each is asked to come less often, so that bodies grow and requests do not. */
-    json_object_object_add(root, "again_ms",
-                           json_object_new_uint64(MIN(run->seen.count / 4, 1000)));
+    json_object_object_add(root, "again_ms", json_object_new_uint64(MIN(seen->count / 4, 1000)));
     json_object_object_add(root, "durable", list);
     text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN);
     buf_put(answer, text, strlen(text));
@@ -156,7 +223,7 @@ static void answer_make(const struct site_run *run, const struct ingest *ingest,
     json_object_put(root);
 }
 
-static void count_in(struct site *site, const struct ingest *ingest, size_t bytes)
+static void ingest_count_in(struct site *site, const struct ingest *ingest, size_t bytes)
 {
     site->counts.bodies++;
     site->counts.bytes += bytes;
@@ -180,9 +247,9 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     if (ingest_read(&run->seen, run->dir.run, body->data, body->size, &ingest, &err) < 0) {
         site->counts.malformed += ingest.status == 400;
         site->counts.foreign += ingest.status == 403;
-        if (ingest.status == 426 && !run->version_told) { /* once: they try again and again */
+        if (ingest.status == 426 && !run->version_logged) { /* once: they try again and again */
             log_error("run %s: refusing facts: %s", run->dir.run, err.text);
-            run->version_told = true;
+            run->version_logged = true;
         }
         reply_error(exchange, ingest.status, "%s", err.text);
         return;
@@ -205,9 +272,9 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
                     run->dir.run, err.text);
         return;
     }
-    run->heard_ns = time_mono_ns();
-    run->version_told = run->version_told && !ingest.count;
-    count_in(site, &ingest, body->size);
-    answer_make(run, &ingest, http_query(exchange, "sender"), &answer);
+    run->newest_ns = time_mono_ns();
+    run->version_logged = run->version_logged && !ingest.count;
+    ingest_count_in(site, &ingest, body->size);
+    ingest_answer(&run->seen, &ingest, http_query(exchange, "sender"), &answer);
     run_wait(run, exchange, &answer);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/net/control_url.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -36,6 +37,8 @@ static void site_fini(struct site *site)
     free(site->run);
     map_fini(&site->run_by_name);
     index_close(site->index);
+    site_nodes_close(site);
+    audit_fini(&site->audit);
     events_fini(&site->events);
     tls_fini(&site->tls);
     loop_destroy(site->loop);
@@ -66,28 +69,28 @@ static int site_lock(struct site *site, struct err *err)
                    text[0] ? ": " : "", text);
 }
 
-/* What the lock says to the next one, and where tools find us: STATE/control.url. */
-static int site_announce(struct site *site, struct err *err)
+/* What the lock says to the next controller of this state directory. */
+static int site_sign(const struct site *site, const char *url, struct err *err)
 {
-    char url[320], line[400];
-    const char *colon = strrchr(site->settings.listen, ':');
-    struct http_counts http;
-    struct path path;
-    FILE *file;
-    int result = path_join(&path, site->state.text, "control.url", err);
+    char line[400];
 
-    if (result < 0)
-        return result;
-    snprintf(url, sizeof(url), "%s://%.*s:%u", site->tls.cert_pem ? "https" : "http",
-             (int)(colon - site->settings.listen), site->settings.listen, http_port(site->http));
     snprintf(line, sizeof(line), "pid %d, %s\n", getpid(), url);
     if (ftruncate(site->lock_fd, 0) < 0 ||
         pwrite(site->lock_fd, line, strlen(line), 0) != (ssize_t)strlen(line))
         return err_set(err, -errno, "%s/control.lock: %m", site->state.text);
-    file = fopen(path.text, "we");
-    if (!file || fprintf(file, "%s\n", url) < 0 || fclose(file) != 0)
-        return err_set(err, -errno, "%s: %m", path.text);
+    return 0;
+}
+
+static void site_announce_log(const struct site *site, const char *url)
+{
+    struct http_counts http;
+
     http_counts(site->http, &http);
+    if (site->local) {
+        log_info("listening on %s; requests need the token in %s/control.url", url,
+                 site->state.text);
+        return;
+    }
     log_info("listening on %s, for at most %u connections; runs in %s/runs", url,
              http.connections_max, site->state.text);
     if (http.address_max)
@@ -99,7 +102,25 @@ static int site_announce(struct site *site, struct err *err)
         log_info("--anonymous-reads: everyone on this machine can read all runs without a token");
     else
         log_info("every request needs a token from %s/tokens", site->state.text);
-    return 0;
+}
+
+int site_announce(struct site *site, const struct token *reader, struct err *err)
+{
+    const char *colon = strrchr(site->settings.listen, ':');
+    struct control_url value = { .url = "" };
+    int result = 0;
+
+    if (reader)
+        value.token = *reader;
+    snprintf(value.url, sizeof(value.url), "%s://%.*s:%u", site->tls.cert_pem ? "https" : "http",
+             (int)(colon - site->settings.listen), site->settings.listen, http_port(site->http));
+    if (!site->local)
+        result = site_sign(site, value.url, err);
+    if (result == 0)
+        result = control_url_write(site->state.text, &value, err);
+    if (result == 0)
+        site_announce_log(site, value.url);
+    return result;
 }
 
 /* The certificate is for the names and addresses at which we are reached. */
@@ -149,7 +170,7 @@ static int site_secure(struct site *site, struct err *err)
     return site_certificate(site, err);
 }
 
-static void index_try(struct site *site, int64_t now_ns)
+static void site_index_try(struct site *site, int64_t now_ns)
 {
     struct err err = { "" };
     struct path path;
@@ -167,11 +188,12 @@ static void index_try(struct site *site, int64_t now_ns)
 }
 
 /* Work continues, but the operator should know why new connections have to wait. */
-static void crowd_tell(struct site *site, int64_t now_ns)
+static void site_crowd_log(struct site *site, int64_t now_ns)
 {
-    struct http_counts http;
+    struct http_counts http = { 0 };
 
-    http_counts(site->http, &http);
+    if (site->http)
+        http_counts(site->http, &http);
     if (!http.short_of || now_ns < site->crowd_at_ns)
         return;
     site->crowd_at_ns = now_ns + CROWD_AGAIN_NS;
@@ -181,24 +203,33 @@ static void crowd_tell(struct site *site, int64_t now_ns)
               (unsigned long long)http.refused_slow);
 }
 
-static void on_tick(void *arg, int64_t now_ns)
+static void site_on_tick(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
+    int64_t wait_ns = TICK_NS;
 
-    index_try(site, now_ns);
+    if (site->local) /* facts first */
+        wait_ns = local_turn(site, now_ns);
+    site_index_try(site, now_ns);
     site_index_mend(site);
     site_index_rebuild(site, now_ns + REBUILD_NS);
-    for (size_t i = 0; i < site->runs; i++)
-        run_turn(site->run[i], now_ns);
+    site_nodes_turn(site, now_ns);
+    for (size_t i = 0; i < site->runs && !site->local; i++) {
+        struct err err = { "" };
+
+        run_turn(site->run[i], now_ns, &err);
+    }
     site_forget(site);
+    node_orders_turn(site, now_ns);
+    audit_turn(&site->audit, now_ns);
     if (site->counts.ticks++ % BEAT_EVERY == 0)
         events_beat(&site->events);
-    crowd_tell(site, now_ns);
+    site_crowd_log(site, now_ns);
     notify_alive(&site->notify, now_ns);
-    loop_timer_set(site->loop, &site->tick, time_mono_ns() + TICK_NS);
+    loop_timer_set(site->loop, &site->tick, time_mono_ns() + wait_ns);
 }
 
-static void on_load(void *arg, int64_t now_ns)
+static void site_on_load(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
 
@@ -207,55 +238,63 @@ static void on_load(void *arg, int64_t now_ns)
         loop_timer_set(site->loop, &site->load, time_mono_ns());
 }
 
-static void on_sync(void *arg, int64_t now_ns)
+static void site_on_sync(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
 
     for (size_t i = 0; i < site->runs; i++) {
+        struct err err = { "" };
+
         if (site->run[i]->waiting)
-            run_sync(site->run[i], now_ns);
+            run_sync(site->run[i], now_ns, &err);
     }
 }
 
-static void on_signal(void *arg, int signal)
+static void site_load_tokens(struct site *site)
 {
-    struct site *site = arg;
+    struct audit_record record = { .who = "signal", .what = "tokens read again" };
     struct err err = { "" };
 
+    if (auth_load(&site->auth, site->state.text, &err) < 0) {
+        log_error("%s; the tokens that were read before stay valid", err.text);
+        return;
+    }
+    audit_put(&site->audit, &record, time_mono_ns());
+}
+
+static void site_on_signal(void *arg, int signal)
+{
+    struct site *site = arg;
+
+    if (site->local) {
+        feed_stop(site->local);
+        loop_timer_set(site->loop, &site->tick, time_mono_ns());
+        return;
+    }
     if (signal == SIGHUP) {
-        if (auth_load(&site->auth, site->state.text, &err) < 0)
-            log_error("%s; the tokens that were read before stay valid", err.text);
+        site_load_tokens(site);
         return;
     }
     loop_stop(site->loop);
 }
 
-static int site_open(struct site *site, struct err *err)
+int site_listen(struct site *site, struct err *err)
 {
-    static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
     struct http_settings http = { .listen = site->settings.listen,
                                   .body_max = SITE_BODY_MAX,
                                   .charge_max = SITE_CHARGE_MAX,
                                   .request_ns = REQUEST_NS,
                                   .admit = api_admit,
                                   .handle = api_handle,
+                                  .answered = api_answered,
                                   .arg = site };
     struct http_counts counts;
-    int result = loop_create(&site->loop, err);
+    int result = site_secure(site, err);
 
-    signal(SIGPIPE, SIG_IGN);
-    rate_init(&site->ingest, INGEST_PER_S, INGEST_BURST);
-    site->began_real_ns = time_real_ns();
-    events_init(&site->events, (uint64_t)site->began_real_ns);
-    if (result == 0)
-        result = loop_signals(site->loop, wanted, COUNT(wanted), on_signal, site, err);
-    if (result == 0)
-        result = site_lock(site, err);
-    if (result == 0)
-        result = site_secure(site, err);
+    if (!site->audit.state[0])
+        audit_init(&site->audit, site->state.text);
     if (result < 0)
         return result;
-    site_scan(site);
     http.key_pem = site->tls.key_pem;
     http.cert_pem = site->tls.cert_pem;
     result = http_open(site->loop, &http, &site->http, err);
@@ -263,39 +302,88 @@ static int site_open(struct site *site, struct err *err)
         return result;
     http_counts(site->http, &counts);
     events_limit(&site->events, counts.connections_max / 2); /* they never end */
-    site->tick = (struct loop_timer){ .fn = on_tick, .arg = site };
-    site->sync = (struct loop_timer){ .fn = on_sync, .arg = site, .at_ns = INT64_MAX };
-    site->load = (struct loop_timer){ .fn = on_load, .arg = site };
+    site->order_waiters_max = counts.connections_max / 4;
+    return 0;
+}
+
+static int site_begin(struct site *site, struct err *err)
+{
+    int result = site_lock(site, err);
+
+    if (result < 0)
+        return result;
+    site_scan(site);
+    result = site_listen(site, err);
+    return result < 0 ? result : site_announce(site, NULL, err);
+}
+
+static int site_open(struct site *site, struct err *err)
+{
+    static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
+    int result = loop_create(&site->loop, err);
+
+    signal(SIGPIPE, SIG_IGN);
+    rate_init(&site->ingest, INGEST_PER_S, INGEST_BURST);
+    site->began_real_ns = time_real_ns();
+    events_init(&site->events, (uint64_t)site->began_real_ns);
+    sessions_init(&site->sessions, (uint64_t)site->began_real_ns);
+    if (result == 0)
+        result = loop_signals(site->loop, wanted, COUNT(wanted), site_on_signal, site, err);
+    site->tick = (struct loop_timer){ .fn = site_on_tick, .arg = site };
+    site->sync = (struct loop_timer){ .fn = site_on_sync, .arg = site, .at_ns = INT64_MAX };
+    site->load = (struct loop_timer){ .fn = site_on_load, .arg = site };
+    if (result == 0)
+        result = site->settings.run_dir ? local_open(site, err) : site_begin(site, err);
+    if (result < 0)
+        return result;
     loop_timer_set(site->loop, &site->load, 0);
     loop_timer_set(site->loop, &site->tick, 0);
-    return site_announce(site, err);
+    return 0;
 }
 
 /* Judging a step of very many ranks takes and gives back the same large blocks again and again; given
  * back to the kernel each time, they cost a tenth of the controller's CPU in page faults.
  */
-static void keep_memory(void)
+static void site_keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
     mallopt(M_TOP_PAD, 16 << 20);
 }
 
+/* The service manager's messages are not for the controller of one run, which a launcher inside a service may start. */
+static int site_prepare(struct site *site, struct err *err)
+{
+    site->notify.fd = -1;
+    if (site->settings.run_dir)
+        return 0;
+    site_keep_memory();
+    notify_open(&site->notify);
+    if (!site->settings.state)
+        return paths_state(&site->state, err);
+    snprintf(site->state.text, sizeof(site->state.text), "%s", site->settings.state);
+    return 0;
+}
+
+static void site_sync_all(struct site *site)
+{
+    for (size_t i = 0; i < site->runs; i++) {
+        struct err err = { "" };
+
+        run_sync(site->run[i], INT64_MAX, &err);
+    }
+}
+
 int site_run(const struct site_settings *settings, struct err *err)
 {
     CLEAN(free_clean) struct site *site = calloc(1, sizeof(*site));
-    int result = 0;
+    int result;
 
     if (!site)
         return err_nomem(err);
-    keep_memory();
     site->settings = *settings;
-    site->lock_fd = -1;
-    notify_open(&site->notify);
-    if (!settings->state)
-        result = paths_state(&site->state, err);
-    else
-        snprintf(site->state.text, sizeof(site->state.text), "%s", settings->state);
+    site->lock_fd = site->audit.fd = -1;
+    result = site_prepare(site, err);
     if (result == 0)
         result = site_open(site, err);
     if (result == 0) {
@@ -304,8 +392,12 @@ int site_run(const struct site_settings *settings, struct err *err)
         notify_stopping(&site->notify);
     }
     notify_close(&site->notify);
-    for (size_t i = 0; i < site->runs; i++)
-        run_sync(site->run[i], INT64_MAX);
+    if (result == 0) {
+        site_sync_all(site);
+        local_close(site);
+    }
+    if (result == 0 && site->failed)
+        result = err_set(err, site->failed, "%s", site->failure.text);
     site_fini(site);
     return result;
 }

@@ -20,7 +20,7 @@
 
 #define SMALL_BYTES (1 << 20) /* a log without any fact is smaller than this */
 
-static int refused_path(const struct site_run *run, struct path *ret)
+static int site_refused_path(const struct site_run *run, struct path *ret)
 {
     return path_join(ret, run->dir.path.text, "refused", NULL);
 }
@@ -31,7 +31,7 @@ void run_refused_read(struct site_run *run)
     struct path path;
 
     run->refused.text[0] = '\0';
-    if (refused_path(run, &path) < 0 || !(file = fopen(path.text, "re")))
+    if (site_refused_path(run, &path) < 0 || !(file = fopen(path.text, "re")))
         return;
     if (!fgets(run->refused.text, sizeof(run->refused.text), file))
         err_set(&run->refused, 0, "refused");
@@ -49,7 +49,7 @@ void run_refuse(struct site_run *run, const char *why)
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
     rank_presence_fini(&run->presence);
-    if (refused_path(run, &path) == 0)
+    if (site_refused_path(run, &path) == 0)
         file = fopen(path.text, "we");
     if (!file ||
         fprintf(file,
@@ -81,15 +81,10 @@ uint64_t run_log_max(const struct site *site)
 
 /* ---- runs that never sent a fact ---- */
 
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
-}
-
 /* Whether its log has a frame that is not the controller's own. */
-static bool log_has_facts(const struct site_run *run)
+static bool site_log_has_facts(const struct site_run *run)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(spool_reader_clean) struct spool_reader *reader = NULL;
     struct frame frame;
     struct stat st;
 
@@ -117,7 +112,7 @@ void site_forget(struct site *site)
         if (run->has_facts || run->loading || run->waiting || !run->made_real_ns ||
             now_ns - run->made_real_ns < site->settings.forget_ns)
             continue;
-        run->has_facts = log_has_facts(run);
+        run->has_facts = site_log_has_facts(run);
         if (!run->has_facts)
             site_remove(site, at);
         return;

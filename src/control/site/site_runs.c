@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -24,24 +25,28 @@
 #include "core/hash.h"
 #include "core/time.h"
 #include "show/ledger_view.h"
+#include "show/record_view.h"
 #include "show/verdict_view.h"
 #include "wire/facts.h"
 #include "wire/verdict.h"
 
 #define LOCK_WAIT_NS (200 * NS_PER_MS)
-#define QUIET_NS (20 * NS_PER_S)     /* after its end: what has not come by then is late */
-#define IDLE_NS (10 * 60 * NS_PER_S) /* without a word: its core leaves memory */
-#define CLOSED_NS (5 * NS_PER_S)     /* the same once the books are closed */
-#define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
-#define SYNC_NS NS_PER_S             /* if no request waits for it */
-#define INDEX_FRAMES 1000            /* a tick */
+#define LOCAL_LOCK_WAIT_NS (2 * NS_PER_S) /* a reader may hold the lock for a moment */
+#define QUIET_NS (20 * NS_PER_S)          /* after its end: what has not come by then is late */
+#define IDLE_NS (10 * 60 * NS_PER_S)      /* without a word: its core leaves memory */
+#define CLOSED_NS (5 * NS_PER_S)          /* the same once the books are closed */
+#define GROUP_NS (20 * NS_PER_MS)         /* bodies that come meanwhile share one fsync */
+#define SYNC_NS NS_PER_S                  /* if no request waits for it */
+#define INDEX_FRAMES 1000                 /* a tick */
+#define INDEX_TURN_NS NS_PER_S            /* of a local run; a request asks for the rest */
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
-#define COMPACT_NS (30 * NS_PER_MS)  /* of a turn */
-#define LOAD_NS (40 * NS_PER_MS)     /* reading logs of all runs, before others have a turn ... */
-#define LOAD_RUN_NS (10 * NS_PER_MS) /* ... and of one */
-#define FRESH_S 3600                 /* logs younger than this are taken up at the start */
+#define INDEX_SPARES_BYTES (32u << 20) /* of free space, for the log of a local run */
+#define COMPACT_NS (30 * NS_PER_MS)    /* of a turn */
+#define LOAD_NS (40 * NS_PER_MS)       /* reading logs of all runs, before others have a turn ... */
+#define LOAD_RUN_NS (10 * NS_PER_MS)   /* ... and of one */
+#define FRESH_S 3600                   /* logs younger than this are taken up at the start */
 
-static uint64_t name_key(const struct site *site, const char *name)
+static uint64_t site_runs_name_key(const struct site *site, const char *name)
 {
     return hash64((uint64_t)(uintptr_t)site, name, strlen(name));
 }
@@ -49,7 +54,7 @@ static uint64_t name_key(const struct site *site, const char *name)
 /* Two names may have the same key: the map has the first of them. */
 struct site_run *site_find(struct site *site, const char *name)
 {
-    const uint64_t *at = map_get(&site->run_by_name, name_key(site, name));
+    const uint64_t *at = map_get(&site->run_by_name, site_runs_name_key(site, name));
 
     if (!at || strcmp(site->run[*at]->dir.run, name) == 0)
         return at ? site->run[*at] : NULL;
@@ -80,16 +85,22 @@ static struct json_object *run_event_json(const struct site_run *run, const stru
     return root;
 }
 
-static void tell_fact(struct site_run *run, const struct frame *frame, bool live)
+static void site_event_fact(struct site_run *run, const struct frame *frame, bool live)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_run fact;
     struct fact_exit ended;
+    struct outcome outcome;
 
     if (frame->type == FRAME_RUN && fact_run_get(in, &fact) == 0) {
         run->ended = fact.event == RUN_END;
         if (live)
             events_put(&run->site->events, run->dir.run, "run", run_event_json(run, &fact));
+    } else if (frame->type == FRAME_OUTCOME && live && outcome_get(in, &outcome) == 0) {
+        struct json_object *root = outcome_json(&outcome);
+
+        json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+        events_put(&run->site->events, run->dir.run, "outcome", root);
     } else if (frame->type == FRAME_EXIT && live && fact_exit_get(in, &ended) == 0) {
         struct json_object *root = json_object_new_object();
 
@@ -102,14 +113,19 @@ static void tell_fact(struct site_run *run, const struct frame *frame, bool live
     }
 }
 
-static void tell_said(struct site_run *run, const struct frame *frame)
+static void site_event_output(struct site_run *run, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct json_object *root;
+    struct decision decision;
     struct ledger ledger;
     struct verdict verdict;
 
-    if (frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0) {
+    if (frame->type == FRAME_DECISION && decision_get(in, &decision) == 0) {
+        root = decision_json(&decision);
+        json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+        events_put(&run->site->events, run->dir.run, "decision", root);
+    } else if (frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0) {
         events_put(&run->site->events, run->dir.run, "verdict", verdict_json(&verdict));
     } else if (frame->type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
         root = json_object_new_object();
@@ -120,11 +136,11 @@ static void tell_said(struct site_run *run, const struct frame *frame)
 }
 
 /* The run's clock is its launcher's; until that has spoken, the first agent's. */
-static void learn_clock(struct site_run *run, const struct frame *frame)
+static void site_learn_clock(struct site_run *run, const struct frame *frame)
 {
     struct fact_hello hello;
 
-    if (run->clock_known ||
+    if (run->feed.spools || run->clock_known || /* its launcher has our clock */
         fact_hello_get(reader_of(frame->payload, frame->payload_bytes), &hello) < 0 ||
         (run->hello_real_ns && hello.kind != SENDER_LAUNCHER))
         return;
@@ -135,27 +151,28 @@ static void learn_clock(struct site_run *run, const struct frame *frame)
         runlog_clock(run->log, hello.mono_ns, hello.real_ns);
 }
 
-static void observe(void *arg, const struct frame *frame, bool live)
+static void site_observe(void *arg, const struct frame *frame, bool live)
 {
     struct site_run *run = arg;
 
     report_builder_frame(&run->builder, frame);
     rank_presence_frame(&run->presence, frame); /* out of memory: it is not over too soon */
     traffic_frame(&run->traffic, frame);        /* out of memory: an agent less on /metrics */
+    run_decisions_frame(&run->decisions, frame, frame->sender == control_sender());
     run->index_stale = true;
     if (frame->sender == control_sender()) {
         if (live)
-            tell_said(run, frame);
+            site_event_output(run, frame);
         return;
     }
     if (frame->type == FRAME_HELLO)
-        learn_clock(run, frame);
-    tell_fact(run, frame, live);
+        site_learn_clock(run, frame);
+    site_event_fact(run, frame, live);
 }
 
 /* ---- their life ---- */
 
-static void owner_read(struct site_run *run)
+static void site_owner_read(struct site_run *run)
 {
     CLEAN(file_clean) FILE *file = NULL;
     struct path path;
@@ -167,7 +184,7 @@ static void owner_read(struct site_run *run)
     run->owner[strcspn(run->owner, "\n")] = '\0';
 }
 
-static int64_t file_real_ns(const char *path) /* when it was written; 0: not known */
+static int64_t site_file_real_ns(const char *path) /* when it was written; 0: not known */
 {
     struct stat st;
 
@@ -180,7 +197,7 @@ static int run_add(struct site *site, struct site_run *run)
 
     if (!ARRAY_FIT(site->run, site->room, site->runs + 1))
         return -ENOMEM;
-    at = map_put(&site->run_by_name, name_key(site, run->dir.run), site->runs);
+    at = map_put(&site->run_by_name, site_runs_name_key(site, run->dir.run), site->runs);
     if (!at)
         return -ENOMEM;
     site->run[site->runs++] = run;
@@ -193,6 +210,20 @@ static void run_clean(struct site_run **run)
         run_destroy(*run);
 }
 
+int site_add(struct site *site, const struct rundir *dir, struct site_run **ret, struct err *err)
+{
+    CLEAN(run_clean) struct site_run *run = calloc(1, sizeof(*run));
+
+    if (!run)
+        return err_nomem(err);
+    run->site = site;
+    run->dir = *dir;
+    if (run_add(site, run) < 0)
+        return err_nomem(err);
+    *ret = TAKE(run);
+    return 0;
+}
+
 int site_get(struct site *site, const char *name, bool make, struct site_run **ret, struct err *err)
 {
     CLEAN(run_clean) struct site_run *run = NULL;
@@ -202,6 +233,9 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     *ret = site_find(site, name);
     if (*ret)
         return 0;
+    if (site->local)
+        return err_set(err, -ENOENT, "run '%s' not found; this controller serves run '%s' alone",
+                       name, site->local->dir.run);
     result = paths_run_of(site->state.text, name, &path, err);
     if (result == 0)
         result = path_join(&token, path.text, "agent.token", err);
@@ -220,9 +254,9 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
         result = token_read_or_make(token.text, &run->agent, err);
     if (result < 0)
         return result;
-    owner_read(run);
+    site_owner_read(run);
     run_refused_read(run);
-    run->made_real_ns = file_real_ns(token.text);
+    run->made_real_ns = site_file_real_ns(token.text);
     if (run_add(site, run) < 0)
         return err_nomem(err);
     *ret = TAKE(run);
@@ -231,7 +265,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
 
 /* ---- its log is read again ---- */
 
-static int load_begin(struct site_run *run, struct err *err)
+static int site_load_begin(struct site_run *run, struct err *err)
 {
     struct site *site = run->site;
 
@@ -239,30 +273,35 @@ static int load_begin(struct site_run *run, struct err *err)
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
     rank_presence_fini(&run->presence);
+    run_decisions_fini(&run->decisions);
     report_builder_init(&run->builder, run->dir.run, false);
     run->ended = run->finish = run->clock_known = false;
     run->hello_real_ns = 0;
+    run->copied = UINT64_MAX;
     return runlog_begin(&(struct runlog_settings){ .dir = &run->dir,
                                                    .seen = &run->seen,
-                                                   .lock_wait_ns = LOCK_WAIT_NS,
+                                                   .lock_wait_ns = run->feed.spools
+                                                                       ? LOCAL_LOCK_WAIT_NS
+                                                                       : LOCK_WAIT_NS,
                                                    .thresholds = site->settings.thresholds,
                                                    .memory_max = site->settings.run_memory,
                                                    .disk_max = run_log_limit(site),
-                                                   .observe = observe,
+                                                   .observe = site_observe,
                                                    .arg = run },
                         &run->loading, err);
 }
 
 /* 1: its log is open; 0: there is more to read; -errno. */
-static int load_turn(struct site_run *run, int64_t budget_ns, struct err *err)
+static int site_load_turn(struct site_run *run, int64_t budget_ns, struct err *err)
 {
-    int result = run->loading ? 0 : load_begin(run, err);
+    int result = run->loading ? 0 : site_load_begin(run, err);
 
     if (result == 0)
         result = runlog_load(run->loading, budget_ns, err);
     if (result == 1) {
         run->log = TAKE(run->loading);
-        run->heard_ns = time_mono_ns();
+        run_decisions_synced(&run->decisions); /* what was read again is on disk */
+        run->newest_ns = time_mono_ns();
         if (run->hello_real_ns)
             runlog_clock(run->log, run->hello_mono_ns, run->hello_real_ns);
     }
@@ -292,8 +331,10 @@ bool site_load(struct site *site)
             site->load_next--; /* it is the first next time */
             return true;
         }
-        result = load_turn(run, LOAD_RUN_NS, &err);
-        if (result < 0)
+        result = site_load_turn(run, LOAD_RUN_NS, &err);
+        if (result < 0 && site->local)
+            site_fail(site, result, &err);
+        else if (result < 0)
             log_error("run %s: %s", run->dir.run, err.text);
         more |= result == 0;
     }
@@ -311,7 +352,7 @@ int run_open(struct site_run *run, struct err *err)
         run_refused_read(run); /* an administrator may have removed the file */
     if (run->refused.text[0])
         return err_set(err, -EDQUOT, "run '%s' is refused: %s", run->dir.run, run->refused.text);
-    result = run->loading ? 0 : load_turn(run, LOAD_RUN_NS, err);
+    result = run->loading ? 0 : site_load_turn(run, LOAD_RUN_NS, err);
     if (result != 0)
         return MIN(result, 0);
     runlog_loaded(run->loading, &bytes, &of);
@@ -328,7 +369,7 @@ static void site_runs_took(struct sketch *sketch, uint64_t *sum_us, int64_t ns)
     *sum_us += us;
 }
 
-static void waiters_answer(struct site_run *run, const struct err *failed)
+static void site_waiters_answer(struct site_run *run, const struct err *failed)
 {
     int64_t now_ns = time_mono_ns();
 
@@ -356,19 +397,24 @@ void run_shut(struct site_run *run, const char *why)
     struct err err = { "" };
 
     err_set(&err, 0, "%s", why);
-    waiters_answer(run, &err);
+    site_waiters_answer(run, &err);
     runlog_close(TAKE(run->log));
     runlog_close(TAKE(run->loading));
     if (run->site->index && !run->index_stale)
         index_leave(run->site->index, run->dir.run);
 }
 
-/* The log differs from what was read of it: index and core start over. */
+/* The log differs from what was read of it: index and core start over; those of a local run in a new process. */
 void run_read_again(struct site_run *run, const char *why)
 {
     struct err err = { "" };
 
-    run_shut(run, why);
+    if (run->site->local) {
+        err_set(&err, 0, "%s", why);
+        site_fail(run->site, -ESTALE, &err);
+    } else {
+        run_shut(run, why);
+    }
     if (run->site->index && index_forget(run->site->index, run->dir.run, &err) < 0)
         log_error("index of run %s: %s", run->dir.run, err.text);
     run->index_stale = true;
@@ -377,10 +423,12 @@ void run_read_again(struct site_run *run, const char *why)
 void run_destroy(struct site_run *run)
 {
     run_shut(run, "the controller is shutting down");
+    feed_close(&run->feed);
     seen_fini(&run->seen);
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
     rank_presence_fini(&run->presence);
+    run_decisions_fini(&run->decisions);
     free(run);
 }
 
@@ -397,10 +445,10 @@ void site_remove(struct site *site, size_t at)
     site->run[at] = site->run[--site->runs];
     map_fini(&site->run_by_name); /* it has no removal, and this is rare */
     for (size_t i = 0; i < site->runs; i++)
-        map_put(&site->run_by_name, name_key(site, site->run[i]->dir.run), i);
+        map_put(&site->run_by_name, site_runs_name_key(site, site->run[i]->dir.run), i);
 }
 
-static void waiter_gone(void *arg)
+static void site_waiter_gone(void *arg)
 {
     struct waiter *waiter = arg;
 
@@ -423,7 +471,7 @@ void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *
                                .since_ns = time_mono_ns() };
     *answer = (struct buf){ 0 };
     run->waiting = waiter;
-    http_on_gone(exchange, waiter_gone, waiter);
+    http_on_gone(exchange, site_waiter_gone, waiter);
     if (run->site->sync.at_ns == INT64_MAX || !run->site->sync.linked)
         loop_timer_set(run->site->loop, &run->site->sync, waiter->since_ns + GROUP_NS);
 }
@@ -438,35 +486,37 @@ void site_trouble(struct site *site, int result, const struct err *err)
         return;
     }
     if (!site->trouble.text[0]) {
-        log_error("%s; senders keep their facts until logs are writable", err->text);
+        log_error("%s; %s until the log is writable", err->text,
+                  site->local ? "facts stay in the spools" : "senders keep their facts");
         site->trouble_ns = time_mono_ns();
     }
     site->trouble = *err;
 }
 
-void run_sync(struct site_run *run, int64_t now_ns)
+int run_sync(struct site_run *run, int64_t now_ns, struct err *err)
 {
-    struct err err = { "" };
     int64_t begin_ns = time_mono_ns();
     int result;
 
-    if (!run->log ||
-        (!run->waiting && (!runlog_is_dirty(run->log) || now_ns - run->synced_ns < SYNC_NS)))
-        return;
+    if (!run->log || (!run->waiting && !run_decisions_need_sync(&run->decisions) &&
+                      (!runlog_is_dirty(run->log) || now_ns - run->synced_ns < SYNC_NS)))
+        return 0;
     run->synced_ns = now_ns;
-    result = runlog_sync(run->log, &err);
+    result = runlog_sync(run->log, err);
     run->site->counts.syncs++;
     site_runs_took(&run->site->counts.sync_us, &run->site->counts.sync_sum_us,
                    time_mono_ns() - begin_ns);
     if (result < 0) {
         run->site->counts.sync_failures++;
-        site_trouble(run->site, result, &err);
-        waiters_answer(run, &err);
-        if (runlog_was_cut(run->log))
-            run_read_again(run, err.text);
-        return;
+        site_trouble(run->site, result, err);
+        site_waiters_answer(run, err);
+        if (runlog_was_truncated(run->log))
+            run_read_again(run, err->text);
+        return result;
     }
-    waiters_answer(run, NULL);
+    run_decisions_synced(&run->decisions);
+    site_waiters_answer(run, NULL);
+    return 0;
 }
 
 bool run_index_is_behind(const struct site_run *run, int64_t now_ns)
@@ -535,7 +585,7 @@ void site_index_rebuild(struct site *site, int64_t until_ns)
             run_index(run, INDEX_FRAMES);
         }
     }
-    if (site->index_rebuilds)
+    if (site->index_rebuilds && !site->local)
         log_info("the index is complete again");
     site->index_rebuilds = false;
 }
@@ -550,18 +600,18 @@ size_t site_index_lacks(const struct site *site)
 }
 
 /* How far the judges have come, for those who draw it. */
-static void tell_progress(struct site_run *run)
+static void site_event_progress(struct site_run *run)
 {
     struct json_object *root;
     struct core_counts counts;
 
     runlog_counts(run->log, &counts);
-    if (counts.steps_whole == run->judged)
+    if (counts.steps_complete == run->judged)
         return;
-    run->judged = counts.steps_whole;
+    run->judged = counts.steps_complete;
     root = json_object_new_object();
     json_object_object_add(root, "run", json_object_new_string(run->dir.run));
-    json_object_object_add(root, "judged", json_object_new_uint64(counts.steps_whole));
+    json_object_object_add(root, "judged", json_object_new_uint64(counts.steps_complete));
     json_object_object_add(root, "partial", json_object_new_uint64(counts.steps_partial));
     json_object_object_add(root, "unfit", json_object_new_uint64(counts.unfit_steps));
     events_put(&run->site->events, run->dir.run, "progress", root);
@@ -594,19 +644,19 @@ static void run_compact(struct site_run *run)
 static bool run_is_left(const struct site_run *run, int64_t now_ns)
 {
     return rank_presence_is_over(&run->presence) &&
-           now_ns - run->heard_ns > run->site->settings.close_ns;
+           now_ns - run->newest_ns > run->site->settings.close_ns;
 }
 
 /* Whether to close it: its end was reported, and all facts were sent or enough time has passed. */
 static bool run_is_over(const struct site_run *run, int64_t now_ns)
 {
-    if (runlog_is_closed(run->log))
+    if (runlog_is_closed(run->log) || run->feed.spools) /* a local run ends with its controller */
         return false;
     return run_is_left(run, now_ns) ||
-           (run->ended && (run->finish || now_ns - run->heard_ns > QUIET_NS));
+           (run->ended && (run->finish || now_ns - run->newest_ns > QUIET_NS));
 }
 
-static void site_runs_tell_left(struct site_run *run)
+static void event_run_left(struct site_run *run)
 {
     struct json_object *root = json_object_new_object();
 
@@ -620,36 +670,60 @@ static void site_runs_tell_left(struct site_run *run)
              RUN_SUMMARY_LEFT);
 }
 
-void run_turn(struct site_run *run, int64_t now_ns)
+/* What is left of a nearly full disk belongs to the log; the index can be made from it later. */
+bool run_has_room(const struct site_run *run)
 {
-    struct err err = { "" };
+    struct statvfs disk;
+
+    return !run->feed.spools || statvfs(run->dir.path.text, &disk) < 0 ||
+           disk.f_bavail * disk.f_frsize >= INDEX_SPARES_BYTES;
+}
+
+/* Its rows, a little at a time.  Those of a local run can wait: what a request needs is read when it comes. */
+static void run_index_turn(struct site_run *run, int64_t now_ns)
+{
+    if (run->index_rebuild || now_ns < run->index_turn_ns)
+        return;
+    if ((!run_has_room(run) || run_index(run, INDEX_FRAMES) < INDEX_FRAMES) && run->feed.spools)
+        run->index_turn_ns = now_ns + INDEX_TURN_NS;
+}
+
+static bool run_is_idle(const struct site_run *run, int64_t now_ns)
+{
+    return run->log && !run->feed.spools && !run->waiting && !runlog_is_dirty(run->log) &&
+           now_ns - run->newest_ns > (runlog_is_closed(run->log) ? CLOSED_NS : IDLE_NS);
+}
+
+int run_turn(struct site_run *run, int64_t now_ns, struct err *err)
+{
     int result = 0;
     bool over;
 
-    if (!run->index_rebuild)
-        run_index(run, INDEX_FRAMES);
+    run_index_turn(run, now_ns);
+    orders_turn(run, now_ns);
     if (!run->log)
-        return;
+        return 0;
     over = run_is_over(run, now_ns);
     if (over)
-        result = runlog_tick(run->log, TICK_LAST, &err);
+        result = runlog_tick(run->log, TICK_LAST, err);
     else if (runlog_tick_is_due(run->log))
-        result = runlog_tick(run->log, 0, &err);
-    site_trouble(run->site, result, &err);
+        result = runlog_tick(run->log, 0, err);
+    site_trouble(run->site, result, err);
     run->site->counts.ticks++;
     if (result == -ENOMEM || result == -ESTALE) {
-        run_read_again(run, err.text);
-        return;
+        run_read_again(run, err->text);
+        return result;
     }
     if (over && result == 0 && !run->ended)
-        site_runs_tell_left(run);
-    tell_progress(run);
-    run_sync(run, now_ns);
+        event_run_left(run);
+    site_event_progress(run);
+    if (run_sync(run, now_ns, err) < 0)
+        result = -EIO;
     if (run->log && run->site->settings.log_max)
         run_compact(run);
-    if (run->log && !run->waiting && !runlog_is_dirty(run->log) &&
-        now_ns - run->heard_ns > (runlog_is_closed(run->log) ? CLOSED_NS : IDLE_NS))
+    if (run_is_idle(run, now_ns))
         run_shut(run, "idle");
+    return result;
 }
 
 void site_scan(struct site *site)
@@ -671,7 +745,7 @@ void site_scan(struct site *site)
         if (run->refused.text[0])
             log_error("run %s is refused: %s", run->dir.run, run->refused.text);
         else if (stat(run->dir.log.text, &st) == 0 && time(NULL) - st.st_mtime <= FRESH_S)
-            result = load_begin(run, &err);
+            result = site_load_begin(run, &err);
         if (result < 0)
             log_error("run %s: %s", run->dir.run, err.text);
     }

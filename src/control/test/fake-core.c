@@ -14,7 +14,7 @@
 struct core {
     char run[64];
     uint64_t hash; /* of everything fed */
-    uint64_t steps, judged, fed, told;
+    uint64_t steps, judged, fed, reported;
     struct core_counts counts;
     struct thresholds limits;
 };
@@ -48,7 +48,7 @@ void core_destroy(struct core *core)
     free(core);
 }
 
-void core_tell(struct core *core)
+void core_report_open(struct core *core)
 {
     (void)core;
 }
@@ -114,9 +114,9 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
     core->hash = hash64_u64(core->hash, (uint64_t)now->mono_ns);
     for (; core->judged + 10 <= core->steps; core->judged += 10)
         emit_verdict(core, now, last, emit, arg);
-    if (core->told == core->fed && !last)
+    if (core->reported == core->fed && !last)
         return;
-    core->told = core->fed;
+    core->reported = core->fed;
     ledger.wall_seconds = (double)(core->hash >> 20);
     ledger_put(&payload, &ledger);
     emit(arg, FRAME_LEDGER, &payload);
@@ -136,4 +136,29 @@ bool core_node_clock(const struct core *core, const char *node, int64_t *offset_
     (void)offset_ns;
     (void)error_ns;
     return false;
+}
+
+void core_follow(struct core *core, bool follow)
+{
+    (void)core;
+    (void)follow;
+}
+
+void core_follow_log(struct core *core, const struct decision *decision)
+{
+    (void)core;
+    (void)decision;
+}
+
+const struct policy *core_policy(const struct core *core)
+{
+    (void)core;
+    return NULL;
+}
+
+enum core_touch core_touch(const struct core *core, struct finding *finding)
+{
+    (void)core;
+    (void)finding;
+    return CORE_TOUCH_NONE;
 }

@@ -24,7 +24,7 @@
 #include "control/log/log_replay.h"
 #include "control/log/rundir.h"
 #include "control/log/spools.h"
-#include "control/server.h"
+#include "control/site/site.h"
 #include "core/map.h"
 #include "core/rand.h"
 #include "core/time.h"
@@ -108,7 +108,9 @@ static inline void fixture_hello(struct spool_writer *writer, int64_t mono_ns, i
 
 static inline pid_t fixture_control(const struct fixture *fixture, int stop_at_once)
 {
-    struct server_settings settings = { .run_dir = fixture->dir.path.text, .tick_ns = NS_PER_MS };
+    struct site_settings settings = { .run_dir = fixture->dir.path.text,
+                                      .tick_ns = NS_PER_MS,
+                                      .listen = "127.0.0.1:0" };
     pid_t pid = fork();
     struct err err = { "" };
     sigset_t term;
@@ -122,7 +124,7 @@ static inline pid_t fixture_control(const struct fixture *fixture, int stop_at_o
     sigprocmask(SIG_BLOCK, &term, NULL);
     if (stop_at_once)
         kill(getpid(), SIGTERM);
-    result = server_run(&settings, &err);
+    result = site_run(&settings, &err);
     if (result < 0)
         fprintf(stderr, "%s\n", err.text);
     _exit(result < 0 ? -result : 0);
@@ -159,7 +161,7 @@ static inline uint64_t fixture_check_log(const struct fixture *fixture, struct l
     assert_int_equal(spool_reader_damaged(reader), 0);
     assert_int_equal(replay->different, 0);
     assert_int_equal(replay->missing, 0);
-    assert_int_equal(replay->said.count, 0);
+    assert_int_equal(replay->queue.count, 0);
     map_fini(&seen);
     spool_reader_close(reader);
     return facts;

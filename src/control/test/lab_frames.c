@@ -48,11 +48,13 @@ void lab_frames_run(struct lab_frames *frames, const struct lab *lab, unsigned e
 }
 
 void lab_frames_exit(struct lab_frames *frames, const struct lab *lab, uint32_t rank,
-                     int64_t mono_ns, int status, bool told)
+                     int64_t mono_ns, int status, bool ended_by_launcher)
 {
-    struct fact_exit fact = {
-        .rank = rank, .attempt = lab->attempt, .mono_ns = mono_ns, .status = status, .told = told
-    };
+    struct fact_exit fact = { .rank = rank,
+                              .attempt = lab->attempt,
+                              .mono_ns = mono_ns,
+                              .status = status,
+                              .ended_by_launcher = ended_by_launcher };
     struct buf payload = { 0 };
 
     snprintf(fact.text, sizeof(fact.text), "ended with %d", status);

@@ -29,6 +29,6 @@ void lab_frames_step(struct lab_frames *frames, const struct lab *lab); /* of al
 void lab_frames_run(struct lab_frames *frames, const struct lab *lab, unsigned event,
                     int64_t mono_ns, int status);
 void lab_frames_exit(struct lab_frames *frames, const struct lab *lab, uint32_t rank,
-                     int64_t mono_ns, int status, bool told);
+                     int64_t mono_ns, int status, bool ended_by_launcher);
 
 #endif

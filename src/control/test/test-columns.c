@@ -41,8 +41,8 @@ static int take(void *arg, const struct column *column)
     return 0;
 }
 
-static int tell(struct columns *columns, uint32_t attempt, uint32_t rank, uint64_t step,
-                int64_t local_ns, uint64_t offset)
+static int put(struct columns *columns, uint32_t attempt, uint32_t rank, uint64_t step,
+               int64_t local_ns, uint64_t offset)
 {
     struct fact_step fact = { .attempt = attempt, .rank = rank, .step = step, .duration_ns = 1000 };
 
@@ -62,15 +62,15 @@ static void a_column_comes_when_all_ranks_have_told(void **state)
     (void)state;
     assert_int_equal(columns_create(take, &given, &columns), 0);
     assert_int_equal(columns_world(columns, 3), 0);
-    tell(columns, 0, 0, 0, 100, 10);
-    tell(columns, 0, 0, 1, 100, 20);
-    tell(columns, 0, 1, 1, 110, 30);
-    tell(columns, 0, 2, 1, 500, 40);
+    put(columns, 0, 0, 0, 100, 10);
+    put(columns, 0, 0, 1, 100, 20);
+    put(columns, 0, 1, 1, 110, 30);
+    put(columns, 0, 2, 1, 500, 40);
     assert_int_equal(given.count, 0); /* step 0 comes first */
     assert_int_equal(position(columns, 50), 10);
-    tell(columns, 0, 2, 0, 90, 50);
-    tell(columns, 0, 2, 0, 95, 55); /* twice */
-    tell(columns, 0, 1, 0, 95, 60);
+    put(columns, 0, 2, 0, 90, 50);
+    put(columns, 0, 2, 0, 95, 55); /* twice */
+    put(columns, 0, 1, 0, 95, 60);
     assert_int_equal(given.count, 2);
     assert_int_equal(given.column[0].step, 0);
     assert_int_equal(given.column[0].median_ns, 95);
@@ -89,18 +89,18 @@ static void nobody_is_waited_for_for_ever(void **state)
     (void)state;
     assert_int_equal(columns_create(take, &given, &columns), 0);
     assert_int_equal(columns_world(columns, 2), 0);
-    tell(columns, 0, 0, 0, 1, 0);
+    put(columns, 0, 0, 0, 1, 0);
     for (uint64_t step = 1; step < 5; step++) {
-        tell(columns, 0, 0, step, 1, step);
-        tell(columns, 0, 1, step, 1, step);
+        put(columns, 0, 0, step, 1, step);
+        put(columns, 0, 1, step, 1, step);
     }
     assert_int_equal(given.count, 5);
     assert_int_equal(given.column[0].have, 1);
-    tell(columns, 0, 1, 0, 1, 9); /* too late */
+    put(columns, 0, 1, 0, 1, 9); /* too late */
     assert_int_equal(given.count, 5);
     for (uint64_t step = 5; step < 500; step++) { /* rank 1 is gone: what waits stays bounded */
         given.count = 0;
-        tell(columns, 0, 0, step, 1, step);
+        put(columns, 0, 0, step, 1, step);
     }
     given.count = 0;
     assert_int_equal(columns_flush(columns), 0);
@@ -118,12 +118,12 @@ static void a_new_attempt_ends_the_old_one(void **state)
     (void)state;
     assert_int_equal(columns_create(take, &given, &columns), 0);
     assert_int_equal(columns_world(columns, 2), 0);
-    tell(columns, 0, 0, 7, 1, 0);
-    tell(columns, 1, 0, 3, 1, 1);
+    put(columns, 0, 0, 7, 1, 0);
+    put(columns, 1, 0, 3, 1, 1);
     assert_int_equal(given.count, 1);
     assert_int_equal(given.column[0].step, 7);
-    tell(columns, 0, 1, 8, 1, 2); /* of the old one */
-    tell(columns, 1, 1, 3, 1, 3);
+    put(columns, 0, 1, 8, 1, 2); /* of the old one */
+    put(columns, 1, 1, 3, 1, 3);
     assert_int_equal(given.count, 2);
     assert_int_equal(given.column[1].attempt, 1);
     columns_done(columns, &attempt, &done);
@@ -141,14 +141,14 @@ static void a_second_life_gives_nothing_twice(void **state)
     assert_int_equal(columns_create(take, &given, &columns), 0);
     assert_int_equal(columns_world(columns, 1), 0);
     columns_resume(columns, 2, 10);
-    tell(columns, 1, 0, 50, 1, 0);
-    tell(columns, 2, 0, 9, 1, 0);
-    tell(columns, 2, 0, 10, 1, 0);
+    put(columns, 1, 0, 50, 1, 0);
+    put(columns, 2, 0, 9, 1, 0);
+    put(columns, 2, 0, 10, 1, 0);
     assert_int_equal(given.count, 1);
     assert_int_equal(given.column[0].step, 10);
     given.refuse = -EIO;
-    assert_int_equal(tell(columns, 2, 0, 11, 1, 0), -EIO);
-    assert_int_equal(tell(columns, 2, COLUMN_RANKS_MAX, 12, 1, 0), -E2BIG);
+    assert_int_equal(put(columns, 2, 0, 11, 1, 0), -EIO);
+    assert_int_equal(put(columns, 2, COLUMN_RANKS_MAX, 12, 1, 0), -E2BIG);
     columns_destroy(columns);
 }
 

@@ -35,7 +35,7 @@ static void feed(struct core *core, uint16_t type, const struct buf *payload)
     core_feed(core, &fact, NULL);
 }
 
-static void hear(void *arg, uint16_t type, const struct buf *payload)
+static void take_output(void *arg, uint16_t type, const struct buf *payload)
 {
     (void)arg;
     (void)type;
@@ -45,7 +45,7 @@ static void hear(void *arg, uint16_t type, const struct buf *payload)
 static void tick(struct core *core, int64_t ms)
 {
     core_tick(core, &(struct fact_tick){ .mono_ns = ms * NS_PER_MS, .real_ns = ms * NS_PER_MS }, 0,
-              hear, NULL);
+              take_output, NULL);
 }
 
 static void ring(struct core *core, uint32_t rank, uint32_t world)
@@ -169,7 +169,7 @@ static void a_rank_beyond_what_is_believed_is_heard_when_it_is(void **state)
         step(core, rank, 0);
     tick(core, 1000);
     core_counts(core, &counts);
-    assert_int_equal(counts.steps_whole, 1); /* with the one that came before anybody else */
+    assert_int_equal(counts.steps_complete, 1); /* with the one that came before anybody else */
     assert_int_equal(counts.malformed, 0);
     core_destroy(core);
 }
@@ -180,7 +180,7 @@ static void what_a_core_says_that_it_holds_is_what_it_holds(void **state)
     struct lab_frames begin = { 0 };
     struct core *core;
     struct lab *lab;
-    size_t before, says, has;
+    size_t before, counted, has;
 
     (void)state;
     config.dp = 64;
@@ -203,12 +203,12 @@ static void what_a_core_says_that_it_holds_is_what_it_holds(void **state)
         tick(core, 1000 + i);
     }
     has = held() - before;
-    says = core_bytes(core);
-    print_message("%zu bytes, said to be %zu\n", has, says);
-    assert_true(says > 1 << 20);
+    counted = core_bytes(core);
+    print_message("%zu bytes, said to be %zu\n", has, counted);
+    assert_true(counted > 1 << 20);
     if (held()) {
-        assert_true(says < 2 * has);
-        assert_true(has < 2 * says);
+        assert_true(counted < 2 * has);
+        assert_true(has < 2 * counted);
     }
     core_destroy(core);
     lab_frames_fini(&begin);

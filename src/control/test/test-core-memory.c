@@ -53,7 +53,7 @@ struct job {
     uint64_t verdicts, ledgers;
 };
 
-static void hear(void *arg, uint16_t type, const struct buf *payload)
+static void take_output(void *arg, uint16_t type, const struct buf *payload)
 {
     struct job *job = arg;
 
@@ -81,7 +81,7 @@ static void tick(struct job *job)
     const struct fact_tick now = { .mono_ns = job->now_ns,
                                    .real_ns = job->now_ns + 1700000000 * NS_PER_S };
 
-    core_tick(job->core, &now, 0, hear, job);
+    core_tick(job->core, &now, 0, take_output, job);
 }
 
 static void run_event(struct job *job, unsigned event, int status)
@@ -99,7 +99,7 @@ static void run_event(struct job *job, unsigned event, int status)
     feed(job, FRAME_RUN, &payload);
 }
 
-static void tell_shape(struct job *job)
+static void put_shape(struct job *job)
 {
     struct buf payload = { 0 };
 
@@ -145,7 +145,7 @@ static void attempt_begin(struct job *job)
         fact_comm_put(&payload, &comm);
         feed(job, FRAME_COMM, &payload);
     }
-    tell_shape(job);
+    put_shape(job);
 }
 
 static void restart(struct job *job)
@@ -158,7 +158,7 @@ static void restart(struct job *job)
     attempt_begin(job);
 }
 
-static void tell_beat(struct job *job, uint32_t rank)
+static void put_beat(struct job *job, uint32_t rank)
 {
     const struct fact_beat fact = { .rank = rank,
                                     .attempt = job->attempt,
@@ -213,7 +213,7 @@ static void run_to(struct job *job, uint64_t last, uint64_t restart_every)
             tick(job);
         if (job->step % 100 == 0) {
             for (uint32_t rank = 0; rank < RANKS; rank++)
-                tell_beat(job, rank);
+                put_beat(job, rank);
         }
         if (job->step % SLOW_EVERY == 0)
             job->slow = 100;
@@ -286,7 +286,7 @@ static void its_memory_does_not_grow_with_the_steps_of_a_run(void **state)
     run_to(job, steps, 0);
     end = memory_now();
     core_counts(job->core, &counts);
-    assert_true(counts.steps_whole + 10 >= steps);        /* all were judged */
+    assert_true(counts.steps_complete + 10 >= steps);     /* all were judged */
     assert_true(job->verdicts + 2 >= steps / SLOW_EVERY); /* and said something */
     memory_is_flat(&tenth, &end, GROWTH_MOST);
 }
@@ -304,7 +304,8 @@ static void its_memory_does_not_grow_with_restarts_and_communicators(void **stat
     end = memory_now();
     core_counts(job->core, &counts);
     assert_true(job->attempt >= steps / 40);
-    assert_true(counts.steps_whole >= steps / 2); /* all attempts were judged, also the last ones */
+    assert_true(counts.steps_complete >=
+                steps / 2); /* all attempts were judged, also the last ones */
     memory_is_flat(&quarter, &end, TIDE_MOST);
 }
 

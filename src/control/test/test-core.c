@@ -29,26 +29,26 @@ struct output_queue {
     struct ledger ledger;
 };
 
-static void hear(void *arg, uint16_t type, const struct buf *payload)
+static void take_output(void *arg, uint16_t type, const struct buf *payload)
 {
-    struct output_queue *said = arg;
+    struct output_queue *out = arg;
     struct verdict verdict;
 
-    buf_put_u16(&said->bytes, type);
-    buf_put(&said->bytes, payload->data, payload->size);
+    buf_put_u16(&out->bytes, type);
+    buf_put(&out->bytes, payload->data, payload->size);
     if (type == FRAME_LEDGER)
-        assert_int_equal(ledger_get(reader_of(payload->data, payload->size), &said->ledger), 0);
+        assert_int_equal(ledger_get(reader_of(payload->data, payload->size), &out->ledger), 0);
     if (type != FRAME_VERDICT)
         return;
     assert_int_equal(verdict_get(reader_of(payload->data, payload->size), &verdict), 0);
-    for (uint32_t i = 0; i < said->verdicts; i++) {
-        if (strcmp(said->verdict[i].id, verdict.id) == 0) {
-            said->verdict[i] = verdict;
+    for (uint32_t i = 0; i < out->verdicts; i++) {
+        if (strcmp(out->verdict[i].id, verdict.id) == 0) {
+            out->verdict[i] = verdict;
             return;
         }
     }
-    assert_true(said->verdicts < COUNT(said->verdict));
-    said->verdict[said->verdicts++] = verdict;
+    assert_true(out->verdicts < COUNT(out->verdict));
+    out->verdict[out->verdicts++] = verdict;
 }
 
 static int feed(struct core *core, const struct lab_frame *frame)
@@ -61,29 +61,29 @@ static int feed(struct core *core, const struct lab_frame *frame)
     return core_feed(core, &fact, NULL);
 }
 
-static void tick(struct core *core, int64_t ms, bool last, struct output_queue *said)
+static void tick(struct core *core, int64_t ms, bool last, struct output_queue *out)
 {
     const struct fact_tick now = { .mono_ns = ms * NS_PER_MS,
                                    .real_ns = ms * NS_PER_MS + 1700000000 * NS_PER_S };
 
-    core_tick(core, &now, last, hear, said);
+    core_tick(core, &now, last, take_output, out);
 }
 
 /* Feeds all with a tick after every `batch` frames. */
-static void play(const struct lab_frames *frames, size_t batch, struct output_queue *said,
+static void play(const struct lab_frames *frames, size_t batch, struct output_queue *out,
                  struct core_counts *counts)
 {
     struct core *core;
     int64_t ms = 1000;
 
-    *said = (struct output_queue){ 0 };
+    *out = (struct output_queue){ 0 };
     assert_int_equal(core_create("test", &core), 0);
     for (size_t i = 0; i < frames->count; i++) {
         feed(core, &frames->frame[i]);
         if (i % batch == batch - 1)
-            tick(core, ms += 50, false, said);
+            tick(core, ms += 50, false, out);
     }
-    tick(core, ms + 50, true, said);
+    tick(core, ms + 50, true, out);
     core_counts(core, counts);
     core_destroy(core);
 }
@@ -128,11 +128,11 @@ static void record(struct lab_frames *frames, bool skew)
     lab_destroy(lab);
 }
 
-static const struct verdict *said_of(const struct output_queue *said, unsigned kind)
+static const struct verdict *verdict_of(const struct output_queue *out, unsigned kind)
 {
-    for (uint32_t i = 0; i < said->verdicts; i++) {
-        if (said->verdict[i].kind == kind)
-            return &said->verdict[i];
+    for (uint32_t i = 0; i < out->verdicts; i++) {
+        if (out->verdict[i].kind == kind)
+            return &out->verdict[i];
     }
     return NULL;
 }
@@ -141,26 +141,26 @@ static void a_run_with_a_slow_and_a_killed_rank_is_explained(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct output_queue said;
+    struct output_queue out;
     double sum = 0;
 
     (void)state;
     record(&frames, false);
-    play(&frames, 8, &said, &counts);
+    play(&frames, 8, &out, &counts);
     assert_int_equal(counts.malformed, 0);
-    assert_int_equal(counts.steps_whole, 60);
+    assert_int_equal(counts.steps_complete, 60);
     assert_int_equal(counts.steps_partial, 0);
-    assert_int_equal(said.verdicts, 2);
-    assert_int_equal(said_of(&said, VERDICT_STRAGGLER)->rank[0], 5);
-    assert_int_equal(said_of(&said, VERDICT_CRASH)->rank[0], 3);
-    assert_true(said_of(&said, VERDICT_CRASH)->until_real_ns > 0);
+    assert_int_equal(out.verdicts, 2);
+    assert_int_equal(verdict_of(&out, VERDICT_STRAGGLER)->rank[0], 5);
+    assert_int_equal(verdict_of(&out, VERDICT_CRASH)->rank[0], 3);
+    assert_true(verdict_of(&out, VERDICT_CRASH)->until_real_ns > 0);
     for (int i = 0; i < LEDGER_BUCKETS; i++)
-        sum += said.ledger.gpu_seconds[i];
-    assert_true(sum > 0.999999 * 8 * said.ledger.wall_seconds);
-    assert_true(sum < 1.000001 * 8 * said.ledger.wall_seconds);
-    assert_true(said.ledger.gpu_seconds[LEDGER_RESTART] > 8 * 1.5);
-    assert_true(said.ledger.gpu_seconds[LEDGER_LOST] > 0.5);
-    buf_fini(&said.bytes);
+        sum += out.ledger.gpu_seconds[i];
+    assert_true(sum > 0.999999 * 8 * out.ledger.wall_seconds);
+    assert_true(sum < 1.000001 * 8 * out.ledger.wall_seconds);
+    assert_true(out.ledger.gpu_seconds[LEDGER_RESTART] > 8 * 1.5);
+    assert_true(out.ledger.gpu_seconds[LEDGER_LOST] > 0.5);
+    buf_fini(&out.bytes);
 }
 
 /* Another order in which each sender's frames keep theirs, and nobody runs ahead of a marker that
@@ -179,10 +179,10 @@ static int set(struct core *core, const char *name, double value)
     return feed(core, &frame);
 }
 
-static bool says_straggler(const char *name, double value)
+static bool has_straggler(const char *name, double value)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct core *core;
     bool found = false;
 
@@ -193,12 +193,12 @@ static bool says_straggler(const char *name, double value)
     for (size_t i = 0; i < frames.count; i++) {
         feed(core, &frames.frame[i]);
         if (i % 8 == 7)
-            tick(core, 1000 + 50 * (int64_t)(i / 8), false, &said);
+            tick(core, 1000 + 50 * (int64_t)(i / 8), false, &out);
     }
-    for (uint32_t i = 0; i < said.verdicts; i++)
-        found |= said.verdict[i].kind == VERDICT_STRAGGLER;
+    for (uint32_t i = 0; i < out.verdicts; i++)
+        found |= out.verdict[i].kind == VERDICT_STRAGGLER;
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
     return found;
 }
 
@@ -208,9 +208,9 @@ static void a_setting_changes_what_is_worth_a_word(void **state)
     struct core *core;
 
     (void)state;
-    assert_true(says_straggler(NULL, 0));
-    assert_false(says_straggler("straggler.cost-share", 0.9));
-    assert_false(says_straggler("straggler.least-excess", 60000));
+    assert_true(has_straggler(NULL, 0));
+    assert_false(has_straggler("straggler.cost-share", 0.9));
+    assert_false(has_straggler("straggler.least-excess", 60000));
     assert_int_equal(core_create("test", &core), 0);
     assert_int_equal(set(core, "straggler.cost-share", 0.25), 0);
     assert_true(core_thresholds(core)->straggler_cost_share == 0.25);
@@ -261,24 +261,24 @@ static void any_interleaving_of_senders_gives_the_same_verdicts(void **state)
     assert_int_equal(plain.verdicts, 2);
     for (int try = 0; try < 8; try++) {
         struct lab_frames other = { 0 };
-        struct output_queue said;
+        struct output_queue out;
 
         shuffle(&frames, &rand, &other);
-        play(&other, 1 + rand_below(&rand, 40), &said, &counts);
-        assert_int_equal(counts.steps_whole, 60);
-        assert_int_equal(said.verdicts, 2);
+        play(&other, 1 + rand_below(&rand, 40), &out, &counts);
+        assert_int_equal(counts.steps_complete, 60);
+        assert_int_equal(out.verdicts, 2);
         for (uint32_t i = 0; i < 2; i++) {
-            const struct verdict *expected = said_of(&plain, said.verdict[i].kind);
+            const struct verdict *expected = verdict_of(&plain, out.verdict[i].kind);
 
             assert_non_null(expected);
-            assert_string_equal(said.verdict[i].id, expected->id);
-            assert_int_equal(said.verdict[i].since_step, expected->since_step);
-            assert_int_equal(said.verdict[i].decided_step, expected->decided_step);
-            assert_true(said.verdict[i].gpu_seconds > 0.9 * expected->gpu_seconds);
-            assert_true(said.verdict[i].gpu_seconds < 1.1 * expected->gpu_seconds);
+            assert_string_equal(out.verdict[i].id, expected->id);
+            assert_int_equal(out.verdict[i].since_step, expected->since_step);
+            assert_int_equal(out.verdict[i].decided_step, expected->decided_step);
+            assert_true(out.verdict[i].gpu_seconds > 0.9 * expected->gpu_seconds);
+            assert_true(out.verdict[i].gpu_seconds < 1.1 * expected->gpu_seconds);
         }
         free(other.frame); /* the payloads are the first one's */
-        buf_fini(&said.bytes);
+        buf_fini(&out.bytes);
     }
     buf_fini(&plain.bytes);
 }
@@ -303,24 +303,24 @@ static void frames_that_come_twice_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct output_queue said;
+    struct output_queue out;
     struct core *core;
 
     (void)state;
     record(&frames, false);
-    said = (struct output_queue){ 0 };
+    out = (struct output_queue){ 0 };
     assert_int_equal(core_create("test", &core), 0);
     for (size_t i = 0; i < frames.count; i++) {
         feed(core, &frames.frame[i]);
         if (frames.frame[i].type == FRAME_STEP)
             feed(core, &frames.frame[i]);
-        tick(core, 1000 + (int64_t)i, false, &said);
+        tick(core, 1000 + (int64_t)i, false, &out);
     }
     core_counts(core, &counts);
-    assert_int_equal(counts.steps_whole, 60);
+    assert_int_equal(counts.steps_complete, 60);
     assert_int_equal(counts.malformed, 0);
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
 }
 
 static void steps_of_a_missing_rank_are_partial_and_block_nothing(void **state)
@@ -328,7 +328,7 @@ static void steps_of_a_missing_rank_are_partial_and_block_nothing(void **state)
     struct lab_config config = on_nodes();
     struct lab *lab = lab_create(&config);
     struct core_counts counts;
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct core *core;
     int64_t ms = 1000;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
@@ -348,15 +348,15 @@ static void steps_of_a_missing_rank_are_partial_and_block_nothing(void **state)
             if (!(step % 10 == 3 && i == 6)) /* rank 6 loses every tenth step */
                 feed(core, &frames.frame[i]);
         }
-        tick(core, ms += 100, false, &said);
+        tick(core, ms += 100, false, &out);
     }
     core_counts(core, &counts);
     assert_int_equal(counts.steps_partial, 6);
-    assert_int_equal(counts.steps_whole, 54);
-    assert_int_equal(said.verdicts, 1);
-    assert_int_equal(said.verdict[0].rank[0], 2);
+    assert_int_equal(counts.steps_complete, 54);
+    assert_int_equal(out.verdicts, 1);
+    assert_int_equal(out.verdict[0].rank[0], 2);
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
     lab_destroy(lab);
 }
 
@@ -365,7 +365,7 @@ static void a_rank_that_never_comes_holds_up_no_memory(void **state)
     struct lab_config config = on_nodes();
     struct lab *lab = lab_create(&config);
     struct core_counts counts;
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct core *core;
     int64_t ms = 1000;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
@@ -382,14 +382,14 @@ static void a_rank_that_never_comes_holds_up_no_memory(void **state)
         lab_frames_step(&frames, lab);
         for (size_t i = 0; i + 1 < frames.count; i++)
             feed(core, &frames.frame[i]);
-        tick(core, ms += 100, false, &said);
+        tick(core, ms += 100, false, &out);
     }
     core_counts(core, &counts);
-    assert_int_equal(counts.steps_whole, 0);
+    assert_int_equal(counts.steps_complete, 0);
     assert_true(counts.steps_partial >= 400 - 120); /* ten seconds of patience are 100 steps */
-    assert_int_equal(said.verdicts, 0);
+    assert_int_equal(out.verdicts, 0);
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
     lab_destroy(lab);
 }
 
@@ -407,7 +407,7 @@ static void ranks_are_judged_although_one_was_never_seen(void **state)
     struct lab_config config = on_nodes();
     struct lab *lab = lab_create(&config);
     struct core_counts counts;
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct core *core;
     int64_t ms = 1000;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
@@ -427,15 +427,15 @@ static void ranks_are_judged_although_one_was_never_seen(void **state)
         lab_frames_step(&frames, lab);
         for (size_t i = 0; i + 1 < frames.count; i++) /* the last is the last rank's */
             feed(core, &frames.frame[i]);
-        tick(core, ms += 100, false, &said);
+        tick(core, ms += 100, false, &out);
     }
     core_counts(core, &counts);
-    assert_true(counts.steps_whole > 150);
-    assert_int_equal(said.verdicts, 1);
-    assert_int_equal(said.verdict[0].rank_count, 1);
-    assert_int_equal(said.verdict[0].rank[0], 2);
+    assert_true(counts.steps_complete > 150);
+    assert_int_equal(out.verdicts, 1);
+    assert_int_equal(out.verdict[0].rank_count, 1);
+    assert_int_equal(out.verdict[0].rank[0], 2);
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
     lab_destroy(lab);
 }
 
@@ -482,7 +482,7 @@ static void all_begin(struct core *core, const struct lab *lab, uint32_t number)
 }
 
 static void train(struct core *core, struct lab *lab, uint32_t ring, int steps, int64_t *ms,
-                  struct output_queue *said)
+                  struct output_queue *out)
 {
     for (int i = 0; i < steps; i++) {
         lab_step(lab);
@@ -499,7 +499,7 @@ static void train(struct core *core, struct lab *lab, uint32_t ring, int steps, 
             assert_int_equal(feed(core, &frame), 0);
         }
         *ms = MAX(*ms, (lab->rank[0].begin_ns + lab->rank[0].duration_ns) / NS_PER_MS + 1);
-        tick(core, *ms, false, said);
+        tick(core, *ms, false, out);
     }
 }
 
@@ -509,7 +509,7 @@ static void workers_that_begin_anew_in_a_smaller_world_are_judged(void **state)
     struct lab_config config = on_nodes(), fewer = on_nodes();
     struct lab *lab = lab_create(&config), *less;
     struct core_counts counts;
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct ledger ledger;
     struct core *core;
     int64_t ms = 1000;
@@ -520,30 +520,30 @@ static void workers_that_begin_anew_in_a_smaller_world_are_judged(void **state)
     less = lab_create(&fewer);
     assert_int_equal(core_create("test", &core), 0);
     all_begin(core, lab, 0);
-    train(core, lab, 0, 30, &ms, &said);
+    train(core, lab, 0, 30, &ms, &out);
     all_end(core, lab, ms);
-    tick(core, ms += 1000, false, &said);
+    tick(core, ms += 1000, false, &out);
     less->step = lab->step;
     for (uint32_t rank = 0; rank < less->world; rank++)
         less->rank[rank].begin_ns = lab->rank[0].begin_ns + 20 * NS_PER_S;
     all_begin(core, less, 1);
-    train(core, less, 1, 40, &ms, &said);
-    assert_int_equal(said.verdicts, 0);
+    train(core, less, 1, 40, &ms, &out);
+    assert_int_equal(out.verdicts, 0);
     core_counts(core, &counts);
-    assert_int_equal(counts.steps_whole, 70);
+    assert_int_equal(counts.steps_complete, 70);
     core_ledger(core, &ledger);
     assert_true(ledger.gpu_seconds[LEDGER_RESTART] > 6 * 15);
     assert_true(ledger.gpu_seconds[LEDGER_UNATTRIBUTED] < 6);
     less->fault.stretch[2] = 0.4; /* and a fault is found again */
-    train(core, less, 1, 20, &ms, &said);
-    assert_int_equal(said.verdicts, 1);
-    assert_int_equal(said.verdict[0].rank_count, 1);
-    assert_int_equal(said.verdict[0].rank[0], 2);
-    tick(core, ms, true, &said);
+    train(core, less, 1, 20, &ms, &out);
+    assert_int_equal(out.verdicts, 1);
+    assert_int_equal(out.verdict[0].rank_count, 1);
+    assert_int_equal(out.verdict[0].rank[0], 2);
+    tick(core, ms, true, &out);
     core_ledger(core, &ledger);
     assert_true(ledger.gpu_seconds[LEDGER_SPARE] > 2 * 15); /* the two that were taken away */
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
     lab_destroy(lab);
     lab_destroy(less);
 }
@@ -552,7 +552,7 @@ static void malformed_frames_are_counted_and_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct core *core;
     uint64_t bad = 0;
 
@@ -565,16 +565,16 @@ static void malformed_frames_are_counted_and_change_nothing(void **state)
         cut.bytes = cut.bytes / 2;
         bad += feed(core, &cut) < 0;
         assert_int_equal(feed(core, &frames.frame[i]), 0);
-        tick(core, 1000 + (int64_t)i, false, &said);
+        tick(core, 1000 + (int64_t)i, false, &out);
     }
-    tick(core, 1000 + (int64_t)frames.count, true, &said);
+    tick(core, 1000 + (int64_t)frames.count, true, &out);
     core_counts(core, &counts);
     assert_int_equal(bad, frames.count);
     assert_int_equal(counts.malformed, bad);
-    assert_int_equal(counts.steps_whole, 60);
-    assert_int_equal(said.verdicts, 2);
+    assert_int_equal(counts.steps_complete, 60);
+    assert_int_equal(out.verdicts, 2);
     core_destroy(core);
-    buf_fini(&said.bytes);
+    buf_fini(&out.bytes);
 }
 
 static void a_ring_of_a_rank_that_cannot_be_is_refused(void **state)
@@ -606,7 +606,7 @@ static void hostile_payloads_never_break_it(void **state)
     (void)state;
     record(&frames, true);
     for (int try = 0; try < 60; try++) {
-        struct output_queue said = { 0 };
+        struct output_queue out = { 0 };
         struct core *core;
 
         assert_int_equal(core_create("test", &core), 0);
@@ -626,13 +626,13 @@ static void hostile_payloads_never_break_it(void **state)
             if (rand_below(&rand, 30))
                 feed(core, &hostile);
             if (rand_below(&rand, 8) == 0)
-                tick(core, 1000 + 10 * (int64_t)i, false, &said);
-            if (said.verdicts > COUNT(said.verdict) - 2)
-                said.verdicts = 0;
+                tick(core, 1000 + 10 * (int64_t)i, false, &out);
+            if (out.verdicts > COUNT(out.verdict) - 2)
+                out.verdicts = 0;
         }
-        tick(core, 100000, true, &said);
+        tick(core, 100000, true, &out);
         core_destroy(core);
-        buf_fini(&said.bytes);
+        buf_fini(&out.bytes);
     }
 }
 
@@ -640,7 +640,7 @@ static void memory_does_not_grow_with_the_run(void **state)
 {
     struct lab_config config = lab_plain;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
-    struct output_queue said = { 0 };
+    struct output_queue out = { 0 };
     struct core_counts counts;
     struct core *core;
     struct lab *lab;
@@ -664,14 +664,14 @@ static void memory_does_not_grow_with_the_run(void **state)
         for (size_t i = 0; i < frames.count; i++)
             feed(core, &frames.frame[i]);
         lab_frames_fini(&frames);
-        tick(core, 1000 + step, false, &said);
-        buf_fini(&said.bytes);
+        tick(core, 1000 + step, false, &out);
+        buf_fini(&out.bytes);
         if (step == 1000)
             before = mallinfo2().uordblks;
     }
     after = mallinfo2().uordblks;
     core_counts(core, &counts);
-    assert_int_equal(counts.steps_whole, 50000);
+    assert_int_equal(counts.steps_complete, 50000);
     assert_true(after <= before + 65536);
     core_destroy(core);
     lab_destroy(lab);

@@ -20,11 +20,14 @@
 #include "base/log.h"
 #include "base/remove_tree.h"
 #include "control/log/runlog.h"
+#include "control/log/spools.h"
 #include "control/matrix/matrix.h"
 #include "control/test/lab_frames.h"
 #include "core/clean.h"
 #include "core/rand.h"
 #include "core/time.h"
+#include "wire/decision.h"
+#include "wire/finding.h"
 #include "wire/spool.h"
 
 struct place {
@@ -110,7 +113,7 @@ static int place_remove(void **state)
 
 /* ---- all that an index says, as text ---- */
 
-static int say_run(void *arg, const struct index_run *row)
+static int put_run(void *arg, const struct index_run *row)
 {
     fprintf(arg, "run %s %s %u %u %d %d %d %llu %llu %llu %llu %u %u %d %.6f\n", row->run,
             row->command, row->ranks, row->attempts, row->ended, row->closed, row->status,
@@ -120,7 +123,7 @@ static int say_run(void *arg, const struct index_run *row)
     return 0;
 }
 
-static int say_rank(void *arg, const struct index_rank *row)
+static int put_rank(void *arg, const struct index_rank *row)
 {
     fprintf(arg, "rank %u %u %u %s %d %llu %d %d %s\n", row->rank, row->attempt, row->pid,
             row->node, row->has_layout, (unsigned long long)row->step, row->ended, row->status,
@@ -128,7 +131,7 @@ static int say_rank(void *arg, const struct index_rank *row)
     return 0;
 }
 
-static int say_step(void *arg, const struct index_step *row)
+static int put_step(void *arg, const struct index_step *row)
 {
     fprintf(arg, "step %llu %u %llu %u %lld %lld %lld %u\n", (unsigned long long)row->column,
             row->attempt, (unsigned long long)row->step, row->ranks, (long long)row->duration_ns,
@@ -136,14 +139,14 @@ static int say_step(void *arg, const struct index_step *row)
     return 0;
 }
 
-static int say_shape(void *arg, const struct index_shape *row)
+static int put_shape(void *arg, const struct index_shape *row)
 {
     fprintf(arg, "shape %llx %llx %u %x\n", (unsigned long long)row->hash,
             (unsigned long long)row->class, row->items, row->dtypes);
     return 0;
 }
 
-static int say_verdict(void *arg, uint64_t cursor, const struct verdict *row)
+static int put_verdict(void *arg, uint64_t cursor, const struct verdict *row)
 {
     (void)cursor;
     fprintf(arg, "verdict %s %u %u %u %llu %.6f %d\n", row->id, row->kind, row->layer, row->rank[0],
@@ -151,7 +154,7 @@ static int say_verdict(void *arg, uint64_t cursor, const struct verdict *row)
     return 0;
 }
 
-static int say_ledger(void *arg, const struct index_ledger *row)
+static int put_ledger(void *arg, const struct index_ledger *row)
 {
     fprintf(arg, "ledger %.6f\n", row->ledger.wall_seconds);
     return 0;
@@ -164,12 +167,12 @@ static char *dump(struct index *index)
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    assert_true(index_runs(index, &query, say_run, out, NULL) >= 0);
-    assert_true(index_ranks(index, &query, say_rank, out, NULL) >= 0);
-    assert_true(index_steps(index, &query, say_step, out, NULL) >= 0);
-    assert_true(index_shapes(index, &query, say_shape, out, NULL) >= 0);
-    assert_true(index_verdicts(index, &query, say_verdict, out, NULL) >= 0);
-    assert_true(index_ledgers(index, &query, say_ledger, out, NULL) >= 0);
+    assert_true(index_runs(index, &query, put_run, out, NULL) >= 0);
+    assert_true(index_ranks(index, &query, put_rank, out, NULL) >= 0);
+    assert_true(index_steps(index, &query, put_step, out, NULL) >= 0);
+    assert_true(index_shapes(index, &query, put_shape, out, NULL) >= 0);
+    assert_true(index_verdicts(index, &query, put_verdict, out, NULL) >= 0);
+    assert_true(index_ledgers(index, &query, put_ledger, out, NULL) >= 0);
     fclose(out);
     return text;
 }
@@ -435,6 +438,117 @@ static void a_log_that_is_damaged_is_read_around_it(void **state)
     assert_non_null(strstr(text, "\nstep 59 1 49 8 "));
 }
 
+/* ---- findings, decisions, outcomes, checks ---- */
+
+static int put_record(void *arg, const struct index_record *row)
+{
+    struct finding finding;
+    struct decision decision;
+
+    if (finding_get(row->payload, &finding) == 0)
+        fprintf(arg, "%s %d %s %u;", row->run, row->root, finding.node, finding.count);
+    else if (decision_get(row->payload, &decision) == 0)
+        fprintf(arg, "%s %s;", action_name(decision.action), decision_state_name(decision.state));
+    else
+        fprintf(arg, "other;");
+    return 0;
+}
+
+static const char *records(struct index *index, uint16_t type, const struct index_query *query)
+{
+    static char text[512];
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    text[0] = '\0';
+    assert_true(index_records(index, type, query, put_record, out, NULL) >= 0);
+    fclose(out);
+    return text;
+}
+
+static void record_write(struct spool_writer *log, uint64_t sender, uint64_t number, uint16_t type,
+                         struct buf *payload)
+{
+    const struct frame frame = { .type = type,
+                                 .version = FRAME_VERSION,
+                                 .sender = sender,
+                                 .boot = 1,
+                                 .number = number,
+                                 .payload = payload->data,
+                                 .payload_bytes = payload->size };
+
+    assert_int_equal(spool_put_frames(log, &frame, 1, NULL), 0);
+    buf_fini(payload);
+}
+
+static void finding_write(struct spool_writer *log, uint64_t sender, uint64_t number,
+                          const char *node, uint32_t count)
+{
+    struct finding finding = { .mono_ns = 7,
+                               .real_ns = 1700000000000000000,
+                               .kind = FINDING_XID,
+                               .class = FINDING_CLASS_HARDWARE,
+                               .severity = FINDING_FATAL,
+                               .origin = FINDING_FROM_KERNEL,
+                               .count = count,
+                               .rank_count = 1,
+                               .rank = { 3 } };
+    struct buf payload = { 0 };
+
+    strcpy(finding.node, node);
+    finding_identify(&finding);
+    finding_put(&payload, &finding);
+    record_write(log, sender, number, FRAME_FINDING, &payload);
+}
+
+static void decision_write(struct spool_writer *log, uint64_t sender, uint64_t number,
+                           unsigned state)
+{
+    struct decision decision = { .action = ACTION_RESTART,
+                                 .state = (uint8_t)state,
+                                 .target = TARGET_RUN,
+                                 .decided_real_ns = 5 };
+    struct buf payload = { 0 };
+
+    decision_identify(&decision, "r1");
+    decision_put(&payload, &decision);
+    record_write(log, sender, number, FRAME_DECISION, &payload);
+}
+
+/* The last frame of an id counts.  What a user's process sends is neither root's finding nor a decision. */
+static void records_are_told_apart_by_who_sent_them(void **state)
+{
+    const struct place *place = *state;
+    struct spool_writer *log;
+    struct index *index;
+
+    assert_int_equal(spool_writer_open(place->dir.log.text, CONTROL_SENDER, &log, NULL), 0);
+    finding_write(log, site_sender(), 0, "n1", 1);
+    finding_write(log, 4711, 0, "n1", 9);
+    finding_write(log, site_sender(), 1, "n2", 1);
+    finding_write(log, site_sender(), 2, "n1", 2);
+    decision_write(log, control_sender(), 0, DECISION_DRY_RUN);
+    decision_write(log, control_sender(), 1, DECISION_ORDERED);
+    decision_write(log, 4711, 1, DECISION_EXPIRED);
+    spool_writer_close(log);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    assert_true(index_follow(index, place->run, 100, NULL) > 0);
+    assert_string_equal(records(index, FRAME_FINDING, &(struct index_query){ .run = "r1" }),
+                        "r1 0 n1 9;r1 1 n2 1;r1 1 n1 2;");
+    assert_string_equal(records(index, FRAME_FINDING, &(struct index_query){ .node = "n2" }),
+                        "r1 1 n2 1;");
+    assert_string_equal(
+        records(index, FRAME_FINDING, &(struct index_query){ .rank = 4, .limit = 1 }),
+        "r1 0 n1 9;");
+    assert_string_equal(records(index, FRAME_FINDING, &(struct index_query){ .rank = 5 }), "");
+    assert_string_equal(records(index, FRAME_FINDING, &(struct index_query){ .kind = FINDING_OOM }),
+                        "");
+    assert_string_equal(records(index, FRAME_DECISION, &(struct index_query){ .run = "r1" }),
+                        "restart ordered;");
+    assert_int_equal(index_forget(index, "r1", NULL), 0);
+    assert_string_equal(records(index, FRAME_FINDING, &(struct index_query){ .limit = 9 }), "");
+    index_close(index);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
 
 int main(void)
@@ -448,6 +562,7 @@ int main(void)
         TEST(another_log_in_its_place_is_read_anew),
         TEST(it_is_rebuilding_until_the_end_of_the_log),
         TEST(a_log_that_is_damaged_is_read_around_it),
+        TEST(records_are_told_apart_by_who_sent_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

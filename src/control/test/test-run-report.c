@@ -8,6 +8,7 @@
 
 #include "control/log/log_follow.h"
 #include "control/report/run_report.h"
+#include "control/report/standstill.h"
 #include "wire/verdict.h"
 
 #define STEPS 85 /* eight verdicts by the tests' core */
@@ -260,33 +261,33 @@ static void a_replay_is_byte_equal_or_says_so(void **state)
     assert_int_equal(replay.different, 1);
 }
 
-struct heard {
+struct followed {
     unsigned verdicts, ledgers, runs;
 };
 
 static void feed_verdict(void *arg, const struct verdict *verdict)
 {
     assert_int_equal(verdict->kind, VERDICT_STRAGGLER);
-    ((struct heard *)arg)->verdicts++;
+    ((struct followed *)arg)->verdicts++;
 }
 
 static void feed_ledger(void *arg, const struct ledger *ledger)
 {
     (void)ledger;
-    ((struct heard *)arg)->ledgers++;
+    ((struct followed *)arg)->ledgers++;
 }
 
 static void feed_run(void *arg, const struct fact_run *run)
 {
     (void)run;
-    ((struct heard *)arg)->runs++;
+    ((struct followed *)arg)->runs++;
 }
 
 static void a_follower_hears_all_until_the_end(void **state)
 {
     struct fixture *fixture = *state;
-    struct heard heard = { 0 };
-    const struct log_follow_calls calls = { feed_verdict, feed_ledger, feed_run, &heard };
+    struct followed followed = { 0 };
+    const struct log_follow_calls calls = { feed_verdict, feed_ledger, feed_run, &followed };
     struct log_follow *follow;
     struct spool_writer *agent;
     pid_t control;
@@ -295,14 +296,14 @@ static void a_follower_hears_all_until_the_end(void **state)
     assert_int_equal(log_follow_read(follow, &calls, NULL), 1); /* there is no log yet */
     write_run(fixture);
     control = fixture_control(fixture, 0);
-    while (heard.verdicts < 8) {
+    while (followed.verdicts < 8) {
         assert_int_equal(log_follow_read(follow, &calls, NULL), 1);
         usleep(1000);
     }
     agent = fixture_spool(fixture, "agent-n1");
     put_steps(agent, STEPS, 5);
     spool_writer_close(agent);
-    while (heard.verdicts < 9) {
+    while (followed.verdicts < 9) {
         assert_int_equal(log_follow_read(follow, &calls, NULL), 1);
         usleep(1000);
     }
@@ -310,26 +311,124 @@ static void a_follower_hears_all_until_the_end(void **state)
     while (log_follow_read(follow, &calls, NULL) == 1)
         usleep(1000);
     assert_int_equal(fixture_wait(control), 0);
-    assert_true(heard.ledgers >= 2);
-    assert_int_equal(heard.runs, 6);
+    assert_true(followed.ledgers >= 2);
+    assert_int_equal(followed.runs, 6);
     log_follow_close(follow);
     assert_int_equal(log_follow_open(fixture->dir.path.text, &follow, NULL), 0);
-    heard = (struct heard){ 0 };
+    followed = (struct followed){ 0 };
     assert_int_equal(log_follow_read(follow, &calls, NULL), 0); /* a dead run at once */
-    assert_int_equal(heard.verdicts, 9);
+    assert_int_equal(followed.verdicts, 9);
     log_follow_close(follow);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
+/* ---- a run in which nothing advances ---- */
+
+static void still_beat(struct standstill *still, uint32_t rank, int64_t s, bool advanced)
+{
+    const struct fact_beat beat = { .rank = rank,
+                                    .mono_ns = (100 + s) * NS_PER_S,
+                                    .advanced = advanced };
+
+    assert_int_equal(standstill_beat(still, &beat), 0);
+}
+
+static void still_steps(struct standstill *still, int count, int64_t duration_ns)
+{
+    for (int i = 0; i < count; i++) {
+        const struct fact_step step = { .rank = (uint32_t)(i % 2), .duration_ns = duration_ns };
+
+        standstill_step(still, &step);
+    }
+}
+
+static void a_standstill_is_longer_than_any_step(void **state)
+{
+    struct standstill still = { 0 };
+
+    (void)state;
+    still_steps(&still, 6, 2 * NS_PER_S);
+    for (uint32_t rank = 0; rank < 2; rank++)
+        still_beat(&still, rank, 0, true);
+    still_beat(&still, 0, 20, false);
+    still_beat(&still, 1, 9, false);
+    assert_int_equal(standstill_ns(&still, 2), 0);
+    assert_int_equal(standstill_ns(&still, 3), 0); /* one of them is not observed */
+    still_beat(&still, 1, 20, false);
+    assert_int_equal(standstill_ns(&still, 2), 20 * NS_PER_S);
+    still_steps(&still, 1, 8 * NS_PER_S);
+    assert_int_equal(standstill_ns(&still, 2), 0); /* a step may take that long */
+    still_beat(&still, 0, 60, false);
+    still_beat(&still, 1, 60, false);
+    assert_int_equal(standstill_ns(&still, 2), 60 * NS_PER_S);
+    still_beat(&still, 1, 61, true);
+    assert_int_equal(standstill_ns(&still, 2), 0);
+    standstill_fini(&still);
+}
+
+static void a_standstill_before_steps_or_in_a_checkpoint_may_be_long(void **state)
+{
+    struct fact_beat saving = { .rank = 0,
+                                .mono_ns = 101 * NS_PER_S,
+                                .phase = LOCKSTEP_PHASE_CHECKPOINT };
+    struct standstill still = { 0 };
+
+    (void)state;
+    still_beat(&still, 0, 0, true);
+    still_beat(&still, 0, 300, false);
+    assert_int_equal(standstill_ns(&still, 1), 0);
+    still_steps(&still, 6, NS_PER_S);
+    assert_int_equal(standstill_ns(&still, 1), 300 * NS_PER_S);
+    assert_int_equal(standstill_beat(&still, &saving), 0);
+    assert_int_equal(standstill_ns(&still, 1), 0);
+    saving.mono_ns = 800 * NS_PER_S;
+    assert_int_equal(standstill_beat(&still, &saving), 0);
+    assert_int_equal(standstill_ns(&still, 1), 700 * NS_PER_S);
+    saving.attempt = 1; /* a new one begins anew */
+    assert_int_equal(standstill_beat(&still, &saving), 0);
+    assert_int_equal(standstill_ns(&still, 1), 0);
+    standstill_fini(&still);
+}
+
+static void a_run_that_was_ended_while_it_stood_still_is_not_well(void **state)
+{
+    struct run_summary summary = { .steps = 100,
+                                   .ranks = 2,
+                                   .ranks_seen = 2,
+                                   .launched = true,
+                                   .ended = true,
+                                   .stopped = true,
+                                   .still_ns = 42 * NS_PER_S };
+    struct verdict verdict = { .kind = VERDICT_STRAGGLER };
+
+    (void)state;
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.stopped = false; /* it ended by itself, and well */
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.ended = false;
+    summary.alive = true;
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.verdict = &verdict;
+    summary.verdicts = 1;
+    assert_int_equal(run_summary_exit(&summary), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_closed_log_is_told_as_it_is),      TEST(without_a_log_the_spools_are_judged),
-        TEST(a_log_that_ends_early_is_completed), TEST(every_state_of_a_verdict_can_be_told),
-        TEST(an_empty_directory_cannot_be_told),  TEST(a_hole_in_the_numbers_is_a_lost_frame),
-        TEST(a_replay_is_byte_equal_or_says_so),  TEST(steps_that_are_counted_anew_are_said),
+        TEST(a_closed_log_is_told_as_it_is),
+        TEST(without_a_log_the_spools_are_judged),
+        TEST(a_log_that_ends_early_is_completed),
+        TEST(every_state_of_a_verdict_can_be_told),
+        TEST(an_empty_directory_cannot_be_told),
+        TEST(a_hole_in_the_numbers_is_a_lost_frame),
+        TEST(a_replay_is_byte_equal_or_says_so),
+        TEST(steps_that_are_counted_anew_are_said),
         TEST(a_follower_hears_all_until_the_end),
+        cmocka_unit_test(a_standstill_is_longer_than_any_step),
+        cmocka_unit_test(a_standstill_before_steps_or_in_a_checkpoint_may_be_long),
+        cmocka_unit_test(a_run_that_was_ended_while_it_stood_still_is_not_well),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,12 @@
 
 #include "base/log.h"
 #include "base/remove_tree.h"
+#include "control/log/spools.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
+#include "core/time.h"
+#include "wire/decision.h"
+#include "wire/finding.h"
 
 #define COST "straggler.cost-share"
 
@@ -104,6 +108,146 @@ static void what_cannot_be_is_refused_and_not_logged(void **state)
     seen_fini(&seen);
 }
 
+/* ---- what nodes know, and what was done ---- */
+
+static void take(struct runlog *log, uint64_t sender, uint16_t type, struct buf *payload)
+{
+    static uint64_t number;
+    const struct frame frame = { .type = type,
+                                 .version = FRAME_VERSION,
+                                 .sender = sender,
+                                 .boot = 1,
+                                 .number = number++,
+                                 .payload = payload->data,
+                                 .payload_bytes = payload->size };
+
+    assert_int_equal(runlog_take(log, &frame, 1, NULL), 0);
+    buf_fini(payload);
+}
+
+static void take_begin(struct runlog *log)
+{
+    struct fact_run run = {
+        .event = RUN_BEGIN, .ranks = 4, .mono_ns = time_mono_ns(), .real_ns = time_real_ns()
+    };
+    struct buf payload = { 0 };
+
+    fact_run_put(&payload, &run);
+    take(log, 7, FRAME_RUN, &payload);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct fact_ring ring = {
+            .rank = rank, .world = 4, .pid = 100 + rank, .open_ns = run.mono_ns
+        };
+
+        snprintf(ring.node, sizeof(ring.node), "n%u", rank / 2);
+        fact_ring_put(&payload, &ring);
+        take(log, 8 + rank, FRAME_RING, &payload);
+    }
+}
+
+static struct finding finding_now(const char *node, uint32_t pid)
+{
+    struct finding finding = { .real_ns = time_real_ns(),
+                               .kind = FINDING_XID,
+                               .class = FINDING_CLASS_HARDWARE,
+                               .severity = FINDING_FATAL,
+                               .origin = FINDING_FROM_KERNEL,
+                               .pid = pid,
+                               .count = 1 };
+
+    snprintf(finding.node, sizeof(finding.node), "%s", node);
+    finding_identify(&finding);
+    return finding;
+}
+
+static void take_all(struct runlog *log)
+{
+    struct finding finding = finding_now("n1", 0);
+    struct outcome outcome = { .decision = "d-1", .part = "launcher", .result = OUTCOME_DONE };
+    struct check check = { .state = CHECK_FAILED, .node = "n1", .name = "gemm" };
+    struct places places = { .mono_ns = time_mono_ns(), .allocated = 8, .spare = 1, .down = 3 };
+    struct environment environment = { .node = "n1" };
+    struct buf payload = { 0 };
+
+    finding_put(&payload, &finding);
+    take(log, site_sender(), FRAME_FINDING, &payload);
+    finding_put(&payload, &finding);
+    take(log, 9, FRAME_FINDING, &payload);
+    outcome_put(&payload, &outcome);
+    take(log, 7, FRAME_OUTCOME, &payload);
+    check_put(&payload, &check);
+    take(log, site_sender(), FRAME_CHECK, &payload);
+    places_put(&payload, &places);
+    take(log, 7, FRAME_PLACES, &payload);
+    environment_put(&payload, &environment);
+    take(log, 9, FRAME_ENVIRONMENT, &payload);
+}
+
+static void a_log_with_what_nodes_know_replays(void **state)
+{
+    struct place *place = *state;
+    struct run_report_replay replay;
+    struct runlog *log = NULL;
+    struct seen seen = { 0 };
+
+    for (int life = 0; life < 2; life++) {
+        assert_int_equal(
+            runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL),
+            0);
+        if (life == 0)
+            take_begin(log);
+        take_all(log);
+        assert_int_equal(runlog_tick(log, 0, NULL), 0);
+        take_all(log);
+        assert_int_equal(runlog_tick(log, life ? TICK_LAST : 0, NULL), 0);
+        runlog_close(log);
+        seen_fini(&seen);
+    }
+    assert_int_equal(run_report_replay(place->path, &replay, NULL), 0);
+    assert_int_equal(replay.different + replay.missing, 0);
+    assert_true(replay.equal > 1);
+}
+
+static void a_finding_touches_ranks_of_its_process_or_node_while_they_run(void **state)
+{
+    struct place *place = *state;
+    struct runlog *log = NULL;
+    struct seen seen = { 0 };
+    struct finding finding = finding_now("n1", 0);
+
+    assert_int_equal(
+        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
+    take_begin(log);
+    assert_int_equal(runlog_tick(log, 0, NULL), 0);
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NODE);
+    assert_int_equal(finding.rank_count, 2);
+    assert_int_equal(finding.rank[0], 2);
+    assert_int_equal(finding.rank[1], 3);
+    finding.pid = 103;
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_PID);
+    assert_int_equal(finding.rank_count, 1);
+    assert_int_equal(finding.rank[0], 3);
+    finding.pid = 101; /* of a rank on another node: pids are a node's own */
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NODE);
+    finding = finding_now("n9", 0);
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
+    finding = finding_now("n1", 0);
+    finding.real_ns -= 3600 * NS_PER_S; /* before the run */
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
+    finding.error_ns = 3600 * NS_PER_S; /* or not */
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NODE);
+    assert_int_equal(runlog_tick(log, TICK_LAST, NULL), 0);
+    finding = finding_now("n1", 0);
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NODE); /* lines come a little late */
+    finding.real_ns += 3600 * NS_PER_S;
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
+    finding.real_ns = INT64_MIN / 2; /* whatever it says */
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
+    runlog_close(log);
+    seen_fini(&seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +255,11 @@ int main(void)
                                         place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused_and_not_logged, place_make,
                                         place_remove),
+        cmocka_unit_test_setup_teardown(a_log_with_what_nodes_know_replays, place_make,
+                                        place_remove),
+        cmocka_unit_test_setup_teardown(
+            a_finding_touches_ranks_of_its_process_or_node_while_they_run, place_make,
+            place_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

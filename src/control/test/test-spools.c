@@ -30,7 +30,7 @@ static void frames_come_in_the_order_of_real_time(void **state)
         put_note(one, 100 + 10 * i);
         put_note(two, 5105 + 10 * i);
     }
-    assert_int_equal(spools_create(fixture->dir.spool.text, &spools), 0);
+    assert_int_equal(spools_create(fixture->dir.spool.text, NULL, &spools), 0);
     assert_int_equal(spools_scan(spools, NULL), 0);
     for (; spools_peek(spools, &frame, &real_ns) == 1; count++) {
         assert_true(real_ns >= before_ns);
@@ -55,8 +55,8 @@ static void what_was_marked_does_not_come(void **state)
 
     for (int i = 0; i < 10; i++)
         put_note(one, 100 + i);
-    assert_int_equal(spools_create(fixture->dir.spool.text, &spools), 0);
-    assert_int_equal(spools_create(fixture->dir.spool.text, &later), 0);
+    assert_int_equal(spools_create(fixture->dir.spool.text, NULL, &spools), 0);
+    assert_int_equal(spools_create(fixture->dir.spool.text, NULL, &later), 0);
     assert_int_equal(spools_scan(spools, NULL), 0);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(spools_peek(spools, &frame, NULL), 1);
@@ -93,7 +93,7 @@ static void the_controllers_name_is_not_taken_from_a_spool(void **state)
     struct frame frame;
 
     put_note(fake, 100);
-    assert_int_equal(spools_create(fixture->dir.spool.text, &spools), 0);
+    assert_int_equal(spools_create(fixture->dir.spool.text, NULL, &spools), 0);
     assert_int_equal(spools_scan(spools, NULL), 0);
     assert_int_equal(spools_peek(spools, &frame, NULL), 0);
     spools_counts(spools, &counts);
@@ -108,7 +108,7 @@ static void no_directory_is_no_frames(void **state)
     struct frame frame;
 
     (void)state;
-    assert_int_equal(spools_create("/nowhere/at/all", &spools), 0);
+    assert_int_equal(spools_create("/nowhere/at/all", NULL, &spools), 0);
     assert_int_equal(spools_scan(spools, NULL), 0);
     assert_int_equal(spools_peek(spools, &frame, NULL), 0);
     spools_destroy(spools);

@@ -13,7 +13,7 @@
 static void what_is_put_comes_out_again(void **state)
 {
     struct buf buf = { 0 };
-    struct reader cut;
+    struct reader in;
     char text[8];
 
     (void)state;
@@ -24,16 +24,16 @@ static void what_is_put_comes_out_again(void **state)
     buf_put_f64(&buf, -0.1);
     buf_put_str(&buf, "rank 7");
     assert_false(buf.failed);
-    cut = reader_of(buf.data, buf.size);
-    assert_int_equal(reader_get_u8(&cut), 0xab);
-    assert_int_equal(reader_get_u16(&cut), 0x1234);
-    assert_true(reader_get_u32(&cut) == 0x89abcdef);
-    assert_true(reader_get_u64(&cut) == UINT64_C(0x0123456789abcdef));
-    assert_true(reader_get_f64(&cut) == -0.1);
-    reader_get_str(&cut, text, sizeof(text));
+    in = reader_of(buf.data, buf.size);
+    assert_int_equal(reader_get_u8(&in), 0xab);
+    assert_int_equal(reader_get_u16(&in), 0x1234);
+    assert_true(reader_get_u32(&in) == 0x89abcdef);
+    assert_true(reader_get_u64(&in) == UINT64_C(0x0123456789abcdef));
+    assert_true(reader_get_f64(&in) == -0.1);
+    reader_get_str(&in, text, sizeof(text));
     assert_string_equal(text, "rank 7");
-    assert_false(cut.bad);
-    assert_int_equal(reader_left(&cut), 0);
+    assert_false(in.bad);
+    assert_int_equal(reader_left(&in), 0);
     buf_fini(&buf);
 }
 
@@ -50,30 +50,30 @@ static void bytes_are_little_endian(void **state)
 static void a_get_beyond_the_end_is_zero_and_marks_the_cut(void **state)
 {
     static const unsigned char bytes[] = { 1, 2, 3 };
-    struct reader cut = reader_of(bytes, sizeof(bytes));
+    struct reader in = reader_of(bytes, sizeof(bytes));
 
     (void)state;
-    assert_int_equal(reader_get_u32(&cut), 0);
-    assert_true(cut.bad);
-    assert_int_equal(reader_get_u8(&cut), 0); /* bad stays bad, also where bytes are left */
-    assert_null(reader_get(&cut, 1));
+    assert_int_equal(reader_get_u32(&in), 0);
+    assert_true(in.bad);
+    assert_int_equal(reader_get_u8(&in), 0); /* bad stays bad, also where bytes are left */
+    assert_null(reader_get(&in, 1));
 }
 
 static void a_text_longer_than_its_field_is_refused(void **state)
 {
     struct buf buf = { 0 };
-    struct reader cut;
+    struct reader in;
     char text[4];
 
     (void)state;
     buf_put_str(&buf, "abcd");
-    cut = reader_of(buf.data, buf.size);
-    reader_get_str(&cut, text, sizeof(text));
-    assert_true(cut.bad);
+    in = reader_of(buf.data, buf.size);
+    reader_get_str(&in, text, sizeof(text));
+    assert_true(in.bad);
     assert_string_equal(text, "");
-    cut = reader_of(buf.data, buf.size - 1); /* its end is missing */
-    reader_get_str(&cut, text, sizeof(text));
-    assert_true(cut.bad);
+    in = reader_of(buf.data, buf.size - 1); /* its end is missing */
+    reader_get_str(&in, text, sizeof(text));
+    assert_true(in.bad);
     buf_fini(&buf);
 }
 
@@ -87,8 +87,8 @@ static void it_grows_and_drops_from_the_front(void **state)
     assert_int_equal(buf.size, 40000);
     buf_drop_front(&buf, 4 * 9999);
     assert_int_equal(buf.size, 4);
-    struct reader cut = reader_of(buf.data, buf.size);
-    assert_int_equal(reader_get_u32(&cut), 9999);
+    struct reader in = reader_of(buf.data, buf.size);
+    assert_int_equal(reader_get_u32(&in), 9999);
     buf_drop_front(&buf, 100); /* more than there is: all of it */
     assert_int_equal(buf.size, 0);
     buf_fini(&buf);

@@ -30,6 +30,22 @@ static void crc32c_gives_the_published_values(void **state)
     assert_true(crc32c(0, "", 0) == 0);
 }
 
+static void crc32c_of_much_is_that_of_its_bytes_one_by_one(void **state)
+{
+    static unsigned char bytes[3 * 3 * 4096 + 77];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)(i * 131 + i / 251);
+    for (size_t size = sizeof(bytes) - 3; size <= sizeof(bytes); size++) {
+        uint32_t crc = 0;
+
+        for (size_t i = 0; i < size; i++)
+            crc = crc32c(crc, bytes + i, 1);
+        assert_true(crc32c(0, bytes, size) == crc);
+    }
+}
+
 static void crc32c_goes_on_where_it_ended(void **state)
 {
     (void)state;
@@ -63,6 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc32c_gives_the_published_values),
+        cmocka_unit_test(crc32c_of_much_is_that_of_its_bytes_one_by_one),
         cmocka_unit_test(crc32c_goes_on_where_it_ended),
         cmocka_unit_test(lengths_and_zeros_make_different_ids),
         cmocka_unit_test(ids_are_what_they_were),

@@ -82,12 +82,35 @@ static void keeps_lines_where_they_are_wanted(void **state)
     expect_clean("a\n\tb", false, "a??b");
 }
 
+static void expect_short(const char *line, size_t room, const char *expected)
+{
+    char text[64];
+
+    memset(text, 'x', sizeof(text));
+    assert_ptr_equal(text_shorten(line, strlen(line), text, room), text);
+    assert_string_equal(text, expected);
+    assert_true(strlen(text) < room);
+}
+
+static void a_line_that_is_too_long_ends_after_a_word(void **state)
+{
+    (void)state;
+    expect_short("", 8, "");
+    expect_short("a value", 8, "a value");
+    expect_short("one two three", 14, "one two three");
+    expect_short("one two three", 13, "one two ...");
+    expect_short("one two  three", 14, "one two ...");
+    expect_short("abcdefghijklmnop", 12, "abcdefg ...");
+    expect_short("abcdef\xc3\xbcgh ijkl", 12, "abcdef ..."); /* not half of a character */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_on_what_people_write),
         cmocka_unit_test(hides_what_moves_or_hides_other_text),
         cmocka_unit_test(keeps_lines_where_they_are_wanted),
+        cmocka_unit_test(a_line_that_is_too_long_ends_after_a_word),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

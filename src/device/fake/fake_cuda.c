@@ -1,5 +1,8 @@
 /* fake_cuda.c - libcuda.so.1 by script: memory is the host's, a stream is a time until which it is busy.
  *
+ * A copy moves its bytes when its time has come, not when it is enqueued: a program that does not order its streams, or does not
+ * wait, gets old bytes, as on a device.
+ *
  * Keys: cuda.FUNCTION for an error, delay or hang of each (cuda.init, cuda.context-retain, cuda.memory-alloc, cuda.copy,
  * cuda.launch, cuda.stream-wait, cuda.event-wait ...), cuda.count, cuda.version, cuda.N.name, cuda.N.memory;
  * cuda.kernel-us and cuda.copy-us say how long a kernel or a copy keeps its stream busy.
@@ -38,11 +41,22 @@ struct fake_event {
     int64_t at_ns; /* 0: never recorded */
 };
 
+/* What moves bytes at that time. */
+struct fake_work {
+    struct fake_work *next;
+    int64_t at_ns;
+    void *to;
+    const void *from; /* NULL: sets `value` */
+    size_t bytes;
+    unsigned char value;
+};
+
 struct fake_uuid {
     unsigned char byte[16];
 };
 
 static struct fake_stream first; /* the default one */
+static struct fake_work *work;   /* by time */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char contexts[DEVICES_MAX];
 static _Thread_local void *current[8];
@@ -74,6 +88,40 @@ static int fake_call(const char *key)
 static struct fake_stream *stream_of(void *stream)
 {
     return stream ? stream : &first;
+}
+
+/* Does what is due. */
+static void work_run(int64_t until_ns)
+{
+    pthread_mutex_lock(&lock);
+    while (work && work->at_ns <= until_ns) {
+        struct fake_work *due = work;
+
+        work = due->next;
+        if (due->from)
+            memmove(due->to, due->from, due->bytes);
+        else
+            memset(due->to, due->value, due->bytes);
+        free(due);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static int work_add(void *stream, struct fake_work item)
+{
+    struct fake_work *made = malloc(sizeof(*made)), **at = &work;
+
+    if (!made)
+        return OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    *made = item;
+    made->at_ns = stream_of(stream)->busy_until_ns;
+    while (*at && (*at)->at_ns <= made->at_ns)
+        at = &(*at)->next;
+    made->next = *at;
+    *at = made;
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 /* Work of a script's length begins when the stream is free. */
@@ -310,6 +358,7 @@ EXPORT int cuMemAlloc_v2(uint64_t *ret, size_t bytes)
 EXPORT int cuMemFree_v2(uint64_t address);
 EXPORT int cuMemFree_v2(uint64_t address)
 {
+    work_run(INT64_MAX); /* the driver waits as well */
     free((void *)(uintptr_t)address);
     return fake_call("cuda.memory-free");
 }
@@ -332,7 +381,7 @@ static int fake_copy(void *to, const void *from, size_t bytes, void *stream)
     int result = stream_add(stream, "cuda.copy", "cuda.copy-us", 10);
 
     if (result == 0)
-        memmove(to, from, bytes);
+        result = work_add(stream, (struct fake_work){ .to = to, .from = from, .bytes = bytes });
     return result;
 }
 
@@ -360,7 +409,9 @@ EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void 
     int result = stream_add(stream, "cuda.set", "cuda.copy-us", 10);
 
     if (result == 0)
-        memset((void *)(uintptr_t)to, value, bytes);
+        result = work_add(
+            stream,
+            (struct fake_work){ .to = (void *)(uintptr_t)to, .bytes = bytes, .value = value });
     return result;
 }
 
@@ -392,6 +443,7 @@ EXPORT int cuStreamQuery(void *stream)
 
     if (result)
         return result;
+    work_run(now_ns());
     return stream_end_ns(stream) > now_ns() ? NOT_READY : 0;
 }
 
@@ -400,8 +452,10 @@ EXPORT int cuStreamSynchronize(void *stream)
 {
     int result = fake_call("cuda.stream-wait");
 
-    if (result == 0)
+    if (result == 0) {
         wait_until(stream_end_ns(stream));
+        work_run(now_ns());
+    }
     return result;
 }
 
@@ -484,6 +538,7 @@ EXPORT int cuEventQuery(void *event)
 
     if (result)
         return result;
+    work_run(now_ns());
     return event_ns(event) > now_ns() ? NOT_READY : 0;
 }
 
@@ -492,8 +547,10 @@ EXPORT int cuEventSynchronize(void *event)
 {
     int result = fake_call("cuda.event-wait");
 
-    if (result == 0)
+    if (result == 0) {
         wait_until(event_ns(event));
+        work_run(now_ns());
+    }
     return result;
 }
 

@@ -3,14 +3,18 @@
  * Keys: nvml.init, nvml.count, nvml.N.name, .uuid, .serial, .pci, .temperature, .memory-temperature, .power, .power-limit,
  * .energy, .sm-clock, .sm-clock-max, .memory-clock, .memory-clock-max, .reasons, .gpu-busy, .memory-busy, .memory-used,
  * .memory-total, .ecc-corrected, .ecc-uncorrected, .remapped-corrected, .remapped-uncorrected, .remap-pending,
- * .remap-failed, .pcie-generation, .pcie-generation-max, .pcie-width, .pcie-width-max, .pcie-replays, .recovery-action; and
- * nvml.N.handle for all of a GPU at once.
+ * .remap-failed, .banks-without-spares, .margin, .link-L.state, .link-L.speed, .link-L.replays, .link-L.recoveries,
+ * .link-L.crc, .processes (text: "PID BYTES PID BYTES"), .xid (an event for each value; " times 1" gives one), .pcie-generation, .pcie-generation-max, .pcie-width, .pcie-width-max, .pcie-replays, .recovery-action; and
+ * nvml.N.handle for all of a GPU at once.  nvml.scribble writes so many bytes of nonsense to the descriptor on which the
+ * process answers, and nvml.crash ends it by a signal: what a library may do to the process that called it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "device/fake/script.h"
 
@@ -20,7 +24,8 @@
 enum {
     NOT_SUPPORTED = 3,
     NOT_FOUND = 6,
-    TOO_SMALL = 7
+    TOO_SMALL = 7,
+    TIMEOUT = 10
 };
 
 static char gpus[GPUS_MAX]; /* a handle is the address of a GPU's byte */
@@ -111,11 +116,33 @@ EXPORT int nvmlSystemGetDriverVersion(char *ret, unsigned room)
                : TOO_SMALL;
 }
 
+#define ANSWER_FD 3
+#define SCRIBBLE_MAX 65536
+
+static void fake_misbehave(void)
+{
+    static unsigned char nonsense[SCRIBBLE_MAX];
+    struct script_answer answer;
+
+    script_ask(&answer, "nvml.crash");
+    if (answer.has_value)
+        abort();
+    script_ask(&answer, "nvml.scribble");
+    if (!answer.has_value || answer.value <= 0 || answer.value > SCRIBBLE_MAX)
+        return;
+    for (int64_t i = 0; i < answer.value; i++)
+        nonsense[i] = (unsigned char)(i * 167 + 13) | 1; /* no text ends anywhere */
+    if (write(ANSWER_FD, nonsense, (size_t)answer.value) < 0)
+        abort();
+}
+
 EXPORT int nvmlDeviceGetCount_v2(unsigned *ret);
 EXPORT int nvmlDeviceGetCount_v2(unsigned *ret)
 {
     int64_t number;
     int result = script_number(&number, 8, "nvml.count");
+
+    fake_misbehave();
 
     if (result == 0)
         *ret = (unsigned)number;
@@ -275,6 +302,116 @@ EXPORT int nvmlDeviceGetRemappedRows(void *gpu, unsigned *corrected, unsigned *u
     return result ? result : gpu_u32(gpu, "remap-failed", 0, failed);
 }
 
+struct fake_banks {
+    unsigned most, high, partial, low, none;
+};
+
+EXPORT int nvmlDeviceGetRowRemapperHistogram(void *gpu, struct fake_banks *ret);
+EXPORT int nvmlDeviceGetRowRemapperHistogram(void *gpu, struct fake_banks *ret)
+{
+    *ret = (struct fake_banks){ .most = 640 };
+    return gpu_u32(gpu, "banks-without-spares", 0, &ret->none);
+}
+
+struct fake_margin {
+    unsigned version;
+    int margin;
+};
+
+EXPORT int nvmlDeviceGetMarginTemperature(void *gpu, struct fake_margin *ret);
+EXPORT int nvmlDeviceGetMarginTemperature(void *gpu, struct fake_margin *ret)
+{
+    unsigned margin = 0;
+    int result = ret->version == (sizeof(*ret) | 1u << 24) ? gpu_u32(gpu, "margin", 40, &margin)
+                                                           : NOT_SUPPORTED;
+
+    ret->margin = (int)margin;
+    return result;
+}
+
+struct fake_process {
+    unsigned pid;
+    unsigned long long used;
+    unsigned instance, compute_instance;
+};
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count,
+                                                   struct fake_process *ret);
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count,
+                                                   struct fake_process *ret)
+{
+    struct script_answer answer;
+    unsigned room = *count;
+    char *at = answer.text, *end;
+
+    script_ask(&answer, "nvml.%u.processes", gpu_index(gpu));
+    *count = 0;
+    while (!answer.error && *at) {
+        unsigned long pid = strtoul(at, &end, 10);
+        unsigned long long used = strtoull(end, &at, 10);
+
+        if (at == end)
+            break;
+        if (*count == room)
+            return TOO_SMALL;
+        ret[(*count)++] = (struct fake_process){ .pid = (unsigned)pid, .used = used };
+    }
+    return answer.error;
+}
+
+EXPORT int nvmlEventSetCreate(void **ret);
+EXPORT int nvmlEventSetCreate(void **ret)
+{
+    *ret = &gpus[GPUS_MAX - 1];
+    return 0;
+}
+
+EXPORT int nvmlEventSetFree(void *events);
+EXPORT int nvmlEventSetFree(void *events)
+{
+    (void)events;
+    return 0;
+}
+
+EXPORT int nvmlDeviceRegisterEvents(void *gpu, unsigned long long types, void *events);
+EXPORT int nvmlDeviceRegisterEvents(void *gpu, unsigned long long types, void *events)
+{
+    int64_t number;
+
+    (void)events;
+    (void)types;
+    return script_number(&number, 0, "nvml.%u.register", gpu_index(gpu));
+}
+
+struct fake_event {
+    void *gpu;
+    unsigned long long type, data;
+    unsigned instance, compute_instance;
+};
+
+EXPORT int nvmlEventSetWait_v2(void *events, struct fake_event *ret, unsigned timeout_ms);
+EXPORT int nvmlEventSetWait_v2(void *events, struct fake_event *ret, unsigned timeout_ms)
+{
+    unsigned count = 0;
+
+    (void)events;
+    (void)timeout_ms;
+    if (nvmlDeviceGetCount_v2(&count) != 0)
+        return TIMEOUT;
+    for (unsigned i = 0; i < count && i < GPUS_MAX; i++) {
+        struct script_answer answer;
+
+        script_ask(&answer, "nvml.%u.xid", i);
+        if (answer.has_value) {
+            *ret = (struct fake_event){ .gpu = &gpus[i],
+                                        .type = 0x8,
+                                        .data = (unsigned long long)answer.value };
+            return 0;
+        }
+    }
+    return TIMEOUT;
+}
+
 struct fake_field {
     unsigned id, scope;
     long long time_us, latency_us;
@@ -284,6 +421,27 @@ struct fake_field {
         unsigned long long u64;
     } value;
 };
+
+#define LINKS 18
+#define LINK_SPEED_MBPS 26562
+
+static int field_link(void *gpu, struct fake_field *field)
+{
+    static const struct {
+        const char *name;
+        int64_t usual;
+    } parts[] = { { "replays", 0 },
+                  { "recoveries", 0 },
+                  { "crc", 0 },
+                  { "speed", LINK_SPEED_MBPS },
+                  { "state", 1 } };
+    char what[40];
+
+    if (field->scope >= LINKS)
+        return NOT_SUPPORTED;
+    snprintf(what, sizeof(what), "link-%u.%s", field->scope, parts[field->id - 161].name);
+    return gpu_u32(gpu, what, parts[field->id - 161].usual, &field->value.u32);
+}
 
 EXPORT int nvmlDeviceGetFieldValues(void *gpu, int count, struct fake_field *ret);
 EXPORT int nvmlDeviceGetFieldValues(void *gpu, int count, struct fake_field *ret)
@@ -295,7 +453,8 @@ EXPORT int nvmlDeviceGetFieldValues(void *gpu, int count, struct fake_field *ret
         else if (ret[i].id == 230)
             ret[i].result = gpu_u32(gpu, "recovery-action", 0, &ret[i].value.u32);
         else
-            ret[i].result = NOT_SUPPORTED;
+            ret[i].result =
+                ret[i].id >= 161 && ret[i].id <= 165 ? field_link(gpu, &ret[i]) : NOT_SUPPORTED;
     }
     return 0;
 }

@@ -35,8 +35,8 @@ const char *profile_part_text(const struct profile_part *part, char *out, size_t
 
 /* ---- the program ---- */
 
-static void describe_op(const struct profile *profile, const struct profile_body *body,
-                        uint32_t rank, uint32_t i, char *out, size_t room)
+static void diff_describe_op(const struct profile *profile, const struct profile_body *body,
+                             uint32_t rank, uint32_t i, char *out, size_t room)
 {
     const struct profile_op *op = &body->op[rank][i];
 
@@ -54,8 +54,8 @@ static void describe_op(const struct profile *profile, const struct profile_body
     }
 }
 
-static bool ops_equal(const struct profile *one, const struct profile_op *a,
-                      const struct profile *other, const struct profile_op *b)
+static bool diff_ops_equal(const struct profile *one, const struct profile_op *a,
+                           const struct profile *other, const struct profile_op *b)
 {
     if (a->kind != b->kind || a->what != b->what || a->count != b->count || a->bytes != b->bytes)
         return false;
@@ -67,21 +67,21 @@ static bool ops_equal(const struct profile *one, const struct profile_op *a,
            one->group[a->group].kind == other->group[b->group].kind;
 }
 
-static bool first_op(const struct profile *one, const struct profile *other, struct diff *ret)
+static bool diff_first_op(const struct profile *one, const struct profile *other, struct diff *ret)
 {
     const struct profile_body *a = profile_most(one), *b = profile_most(other);
 
     for (uint32_t rank = 0; rank < MIN(one->world, other->world); rank++) {
         uint32_t least = MIN(a->ops[rank], b->ops[rank]), i = 0;
 
-        while (i < least && ops_equal(one, &a->op[rank][i], other, &b->op[rank][i]))
+        while (i < least && diff_ops_equal(one, &a->op[rank][i], other, &b->op[rank][i]))
             i++;
         if (i == least && a->ops[rank] == b->ops[rank])
             continue;
         ret->rank = rank;
         ret->op = i;
-        describe_op(one, a, rank, i, ret->one, sizeof(ret->one));
-        describe_op(other, b, rank, i, ret->other, sizeof(ret->other));
+        diff_describe_op(one, a, rank, i, ret->one, sizeof(ret->one));
+        diff_describe_op(other, b, rank, i, ret->other, sizeof(ret->other));
         return true;
     }
     return false;
@@ -91,7 +91,7 @@ static void compare_programs(const struct profile *one, const struct profile *ot
                              struct diff *ret)
 {
     const uint16_t *a = one->size, *b = other->size;
-    bool op = first_op(one, other, ret);
+    bool op = diff_first_op(one, other, ret);
 
     ret->same_program = false;
     if (one->world != other->world)
@@ -114,8 +114,8 @@ static void compare_programs(const struct profile *one, const struct profile *ot
 
 /* ---- the system ---- */
 
-static const struct profile_part *part_like(const struct profile_body *body,
-                                            const struct profile_part *part)
+static const struct profile_part *diff_part_like(const struct profile_body *body,
+                                                 const struct profile_part *part)
 {
     for (uint32_t i = 0; i < body->parts; i++) {
         const struct profile_part *at = &body->part[i];
@@ -128,7 +128,8 @@ static const struct profile_part *part_like(const struct profile_body *body,
 }
 
 /* The node whose ranks are exactly those of the place, where there are more nodes than that. */
-static void place_node(const struct profile *profile, const uint8_t *slow, struct diff_place *place)
+static void diff_place_node(const struct profile *profile, const uint8_t *slow,
+                            struct diff_place *place)
 {
     const char *node = profile->node[place->rank[0]];
     bool others = false;
@@ -146,9 +147,9 @@ static void place_node(const struct profile *profile, const uint8_t *slow, struc
 
 /* Where this part has grown; false: nowhere by so much. */
 /* NOLINTNEXTLINE(readability-function-size): seven parameters */
-static bool place_find(const struct profile *after, const struct profile_part *now,
-                       const struct profile_part *then, double least_ms, double alike,
-                       uint8_t *slow, struct diff_place *ret)
+static bool diff_place_find(const struct profile *after, const struct profile_part *now,
+                            const struct profile_part *then, double least_ms, double alike,
+                            uint8_t *slow, struct diff_place *ret)
 {
     double most = 0;
 
@@ -172,7 +173,7 @@ static bool place_find(const struct profile *after, const struct profile_part *n
     }
     ret->before_ms /= ret->ranks;
     ret->after_ms /= ret->ranks;
-    place_node(after, slow, ret);
+    diff_place_node(after, slow, ret);
     return true;
 }
 
@@ -197,8 +198,8 @@ static int compare_times(const struct profile *before, const struct profile *aft
     for (uint32_t i = 0; i < profile_most(after)->parts; i++) {
         const struct profile_part *now = &profile_most(after)->part[i];
 
-        count += place_find(after, now, part_like(profile_most(before), now),
-                            share * ret->before_ms, alike, slow, &all[count]);
+        count += diff_place_find(after, now, diff_part_like(profile_most(before), now),
+                                 share * ret->before_ms, alike, slow, &all[count]);
     }
     qsort(all, count, sizeof(*all), place_compare);
     ret->places = MIN(count, DIFF_PLACES);

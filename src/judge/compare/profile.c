@@ -12,7 +12,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
-static void body_fini(struct profile_body *body, uint32_t world)
+static void profile_body_fini(struct profile_body *body, uint32_t world)
 {
     for (uint32_t i = 0; i < body->parts; i++)
         free(body->part[i].ms);
@@ -26,7 +26,7 @@ static void body_fini(struct profile_body *body, uint32_t world)
 void profile_fini(struct profile *profile)
 {
     for (uint32_t i = 0; i < profile->bodies; i++)
-        body_fini(&profile->body[i], profile->world);
+        profile_body_fini(&profile->body[i], profile->world);
     free(profile->node);
     free(profile->group);
     *profile = (struct profile){ 0 };
@@ -49,8 +49,8 @@ static uint32_t profile_group(struct profile *profile, const struct model_comm *
     return profile->groups++;
 }
 
-static struct profile_op *ops_copy(struct profile *profile, const struct model *model,
-                                   const struct model_shape *shape)
+static struct profile_op *profile_ops_copy(struct profile *profile, const struct model *model,
+                                           const struct model_shape *shape)
 {
     struct profile_op *op = calloc(shape->fact.count + 1, sizeof(*op));
 
@@ -70,8 +70,8 @@ static struct profile_op *ops_copy(struct profile *profile, const struct model *
     return op;
 }
 
-static struct profile_body *body_of(struct profile *profile, const struct model *model,
-                                    const struct job_step *job_step)
+static struct profile_body *profile_body_of(struct profile *profile, const struct model *model,
+                                            const struct job_step *job_step)
 {
     uint64_t signature = 0;
     struct profile_body *body;
@@ -92,7 +92,7 @@ static struct profile_body *body_of(struct profile *profile, const struct model 
     for (uint32_t rank = 0; body->op && body->ops && rank < profile->world; rank++) {
         if (!job_step->shape_of[rank])
             continue;
-        body->op[rank] = ops_copy(profile, model, job_step->shape_of[rank]);
+        body->op[rank] = profile_ops_copy(profile, model, job_step->shape_of[rank]);
         body->ops[rank] = body->op[rank] ? job_step->shape_of[rank]->fact.count : 0;
         profile->failed |= !body->op[rank];
     }
@@ -101,8 +101,9 @@ static struct profile_body *body_of(struct profile *profile, const struct model 
 }
 
 /* NOLINTNEXTLINE(readability-function-size): seven parameters */
-static void part_add(struct profile *profile, struct profile_body *body, uint32_t rank,
-                     enum profile_source source, unsigned what, const char *group, int64_t ns)
+static void profile_part_add(struct profile *profile, struct profile_body *body, uint32_t rank,
+                             enum profile_source source, unsigned what, const char *group,
+                             int64_t ns)
 {
     struct profile_part *part = NULL;
 
@@ -130,8 +131,8 @@ static void part_add(struct profile *profile, struct profile_body *body, uint32_
 }
 
 /* How much of a rank's stay in a meeting was not waiting for the others. */
-static int64_t op_transfer_ns(const struct judge_state *judge, const struct job_step *job_step,
-                              uint32_t rank, uint32_t item)
+static int64_t profile_op_transfer_ns(const struct judge_state *judge,
+                                      const struct job_step *job_step, uint32_t rank, uint32_t item)
 {
     const struct item_time *time = &job_step->step_of[rank].time[item];
     const struct shape_item *shape = &job_step->shape_of[rank]->fact.item[item];
@@ -150,9 +151,9 @@ static int64_t op_transfer_ns(const struct judge_state *judge, const struct job_
     return begin + time->end_ns - latest;
 }
 
-static void rank_add(struct profile *profile, struct profile_body *body,
-                     const struct judge_state *judge, const struct job_step *job_step,
-                     uint32_t rank)
+static void profile_rank_add(struct profile *profile, struct profile_body *body,
+                             const struct judge_state *judge, const struct job_step *job_step,
+                             uint32_t rank)
 {
     const struct rank_split *split = &history_back(&judge->history, 0)->split[rank];
     const struct model_shape *shape = job_step->shape_of[rank];
@@ -164,15 +165,15 @@ static void rank_add(struct profile *profile, struct profile_body *body,
             shape->comm[i] < judge->model.comms ? judge->model.comm[shape->comm[i]].name : "";
 
         if (item->kind == ITEM_SPAN)
-            part_add(profile, body, rank, PROFILE_DEVICE, item->what, "",
-                     time->end_ns - time->start_ns);
+            profile_part_add(profile, body, rank, PROFILE_DEVICE, item->what, "",
+                             time->end_ns - time->start_ns);
         else if (item->kind == ITEM_COLL || item->kind == ITEM_P2P)
-            part_add(profile, body, rank, PROFILE_TRANSFER, item->what, group,
-                     op_transfer_ns(judge, job_step, rank, i));
+            profile_part_add(profile, body, rank, PROFILE_TRANSFER, item->what, group,
+                             profile_op_transfer_ns(judge, job_step, rank, i));
     }
     for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
-        part_add(profile, body, rank, PROFILE_HOST, phase, "", split->host_ns[phase]);
-    part_add(profile, body, rank, PROFILE_QUEUED, 0, "", split->queued_ns);
+        profile_part_add(profile, body, rank, PROFILE_HOST, phase, "", split->host_ns[phase]);
+    profile_part_add(profile, body, rank, PROFILE_QUEUED, 0, "", split->queued_ns);
 }
 
 static bool profile_begin(struct profile *profile, const struct judge_state *judge,
@@ -206,7 +207,7 @@ void profile_step(struct profile *profile, const struct judge_state *judge,
 
     if (judge->history.count > judge->limits.verdict_warm_up && !profile->failed &&
         profile_begin(profile, judge, job_step))
-        body = body_of(profile, &judge->model, job_step);
+        body = profile_body_of(profile, &judge->model, job_step);
     if (!body) {
         profile->skipped++;
         return;
@@ -215,7 +216,7 @@ void profile_step(struct profile *profile, const struct judge_state *judge,
     body->period_ms += (double)history_back(&judge->history, 0)->measured_ns / 1e6;
     for (uint32_t rank = 0; rank < profile->world; rank++) {
         if (job_step->shape_of[rank])
-            rank_add(profile, body, judge, job_step, rank);
+            profile_rank_add(profile, body, judge, job_step, rank);
     }
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/clean.h"
 #include "judge/compare/whatif_private.h"
+#include "judge/median.h"
 
 #define WORST_PCT 3                      /* of the workers are "the worst" */
 #define STEP_LIMIT_NS (INT64_C(1) << 61) /* all durations of a step together */
@@ -63,13 +64,6 @@ int whatif_plan_program(struct whatif_plan *plan, struct whatif_plan_step *step,
     return replay_create(op, step->count, &step->replay, err);
 }
 
-static int by_value(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a > b) - (a < b);
-}
-
 int64_t whatif_typical_ns(int64_t *value, size_t count, bool mean)
 {
     double sum = 0;
@@ -77,7 +71,7 @@ int64_t whatif_typical_ns(int64_t *value, size_t count, bool mean)
     if (!count)
         return 0;
     if (!mean) {
-        qsort(value, count, sizeof(*value), by_value);
+        qsort(value, count, sizeof(*value), order_i64);
         return value[(count - 1) / 2] + (value[count / 2] - value[(count - 1) / 2]) / 2;
     }
     for (size_t i = 0; i < count; i++)
@@ -148,7 +142,7 @@ static double whatif_ratio(double time, double ideal)
     return ideal > 0 ? time / ideal : 1;
 }
 
-static int split_by(struct runner *runner, enum whatif_by by, struct whatif *whatif)
+static int whatif_split_by(struct runner *runner, enum whatif_by by, struct whatif *whatif)
 {
     size_t labels = runner->plan->labels[by];
     CLEAN(free_clean) uint8_t *keep = calloc(labels, 1);
@@ -171,41 +165,41 @@ static int split_by(struct runner *runner, enum whatif_by by, struct whatif *wha
     return 0;
 }
 
-struct candidate {
+struct whatif_candidate {
     double S;
     uint32_t label, rank;
 };
 
-static int by_slowness(const void *left, const void *right)
+static int whatif_by_slowness(const void *left, const void *right)
 {
-    const struct candidate *a = left, *b = right;
+    const struct whatif_candidate *a = left, *b = right;
 
     if (a->S != b->S)
         return a->S > b->S ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static int find_worst(const struct whatif_plan *plan, struct whatif *whatif)
+static int whatif_find_worst(const struct whatif_plan *plan, struct whatif *whatif)
 {
     size_t workers = plan->labels[WHATIF_WORKER];
-    CLEAN(free_clean) struct candidate *list = calloc(workers, sizeof(*list));
+    CLEAN(free_clean) struct whatif_candidate *list = calloc(workers, sizeof(*list));
 
     whatif->worst_count = (workers * WORST_PCT + 99) / 100;
     whatif->worst = calloc(whatif->worst_count, sizeof(*whatif->worst));
     if (!list || !whatif->worst)
         return -ENOMEM;
     for (size_t i = 0; i < workers; i++)
-        list[i] =
-            (struct candidate){ whatif->S_of[WHATIF_WORKER][i], (uint32_t)i, plan->worker[i].rank };
-    qsort(list, workers, sizeof(*list), by_slowness);
+        list[i] = (struct whatif_candidate){ whatif->S_of[WHATIF_WORKER][i], (uint32_t)i,
+                                             plan->worker[i].rank };
+    qsort(list, workers, sizeof(*list), whatif_by_slowness);
     for (size_t i = 0; i < whatif->worst_count; i++)
         whatif->worst[i] = list[i].label;
     return 0;
 }
 
 /* `keep` holds the set; it is turned round. */
-static struct whatif_share share_of(struct runner *runner, enum whatif_by by, uint8_t *keep,
-                                    const struct whatif_times *mean)
+static struct whatif_share whatif_share_of(struct runner *runner, enum whatif_by by, uint8_t *keep,
+                                           const struct whatif_times *mean)
 {
     double lost = mean->no_delay - mean->ideal;
     struct whatif_share share = { .only = runner_run(runner, by, keep, NULL) };
@@ -220,24 +214,24 @@ static struct whatif_share share_of(struct runner *runner, enum whatif_by by, ui
     return share;
 }
 
-static int find_shares(struct runner *runner, struct whatif *whatif)
+static int whatif_find_shares(struct runner *runner, struct whatif *whatif)
 {
     const struct whatif_plan *plan = runner->plan;
     CLEAN(free_clean) uint8_t *worst = calloc(plan->labels[WHATIF_WORKER], 1);
     CLEAN(free_clean) uint8_t *last = calloc(plan->labels[WHATIF_STAGE], 1);
-    int result = find_worst(plan, whatif);
+    int result = whatif_find_worst(plan, whatif);
 
     if (result < 0 || !worst || !last)
         return -ENOMEM;
     for (size_t i = 0; i < whatif->worst_count; i++)
         worst[whatif->worst[i]] = 1;
     last[plan->labels[WHATIF_STAGE] - 1] = 1;
-    whatif->worst_workers = share_of(runner, WHATIF_WORKER, worst, &whatif->mean);
-    whatif->last_stage = share_of(runner, WHATIF_STAGE, last, &whatif->mean);
+    whatif->worst_workers = whatif_share_of(runner, WHATIF_WORKER, worst, &whatif->mean);
+    whatif->last_stage = whatif_share_of(runner, WHATIF_STAGE, last, &whatif->mean);
     return 0;
 }
 
-static int run_whole(struct runner *runner, struct whatif *whatif)
+static int whatif_run_full(struct runner *runner, struct whatif *whatif)
 {
     const struct whatif_plan *plan = runner->plan;
     CLEAN(free_clean) uint8_t *keep = calloc(plan->labels[WHATIF_STAGE], 1);
@@ -273,11 +267,11 @@ int whatif_run(const struct whatif_plan *plan, struct whatif *ret)
     int result = runner_init(&runner, plan);
 
     if (result == 0)
-        result = run_whole(&runner, &whatif);
+        result = whatif_run_full(&runner, &whatif);
     for (unsigned by = 0; by < WHATIF_BY_COUNT && result == 0; by++)
-        result = split_by(&runner, by, &whatif);
+        result = whatif_split_by(&runner, by, &whatif);
     if (result == 0)
-        result = find_shares(&runner, &whatif);
+        result = whatif_find_shares(&runner, &whatif);
     if (result < 0)
         return result;
     *ret = whatif;

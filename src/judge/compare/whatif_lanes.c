@@ -18,6 +18,7 @@
 #include "core/map.h"
 #include "judge/compare/whatif.h"
 #include "judge/compare/whatif_private.h"
+#include "judge/median.h"
 
 #define LONGEST_NS INT64_C(1000000000000000000) /* 31 years: nobody computes longer */
 
@@ -28,7 +29,7 @@ struct piece { /* an op of the plan */
     bool after; /* waits for the piece before it, though on another line */
 };
 
-struct cutter {
+struct lane_splitter {
     const struct lanes *lanes;
     struct whatif_plan *plan;
     struct lane_op *op; /* sorted */
@@ -37,14 +38,14 @@ struct cutter {
     struct map worker; /* rank to label */
 };
 
-static void cutter_fini(struct cutter *cutter)
+static void lane_splitter_fini(struct lane_splitter *splitter)
 {
-    free(cutter->op);
-    free(cutter->piece);
-    map_fini(&cutter->worker);
+    free(splitter->op);
+    free(splitter->piece);
+    map_fini(&splitter->worker);
 }
 
-static int by_step(const void *left, const void *right)
+static int whatif_by_step(const void *left, const void *right)
 {
     const struct lane_op *a = left, *b = right;
 
@@ -55,7 +56,7 @@ static int by_step(const void *left, const void *right)
     return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
 }
 
-static int by_place(const void *left, const void *right)
+static int whatif_by_place(const void *left, const void *right)
 {
     const struct piece *a = left, *b = right;
 
@@ -66,10 +67,10 @@ static int by_place(const void *left, const void *right)
     return (a->worker > b->worker) - (a->worker < b->worker);
 }
 
-static struct piece *piece_add(struct cutter *cutter, const struct lane_op *op, uint32_t worker,
-                               uint32_t place)
+static struct piece *piece_add(struct lane_splitter *splitter, const struct lane_op *op,
+                               uint32_t worker, uint32_t place)
 {
-    struct piece *piece = &cutter->piece[cutter->pieces++];
+    struct piece *piece = &splitter->piece[splitter->pieces++];
 
     *piece = (struct piece){ .step = op->step,
                              .start_ns = op->start_ns,
@@ -80,11 +81,12 @@ static struct piece *piece_add(struct cutter *cutter, const struct lane_op *op, 
 }
 
 /* The ops of one rank in one step: pieces compute, collective, compute ... compute, always in that order. */
-static int cut_step(struct cutter *cutter, const struct lane_op *op, size_t count, uint32_t worker)
+static int lane_split_step(struct lane_splitter *splitter, const struct lane_op *op, size_t count,
+                           uint32_t worker)
 {
     CLEAN(map_fini) struct map ordinal = { 0 };
     uint32_t place = 0;
-    struct piece *compute = piece_add(cutter, op, worker, place++);
+    struct piece *compute = piece_add(splitter, op, worker, place++);
     bool begun = false;
     int64_t last_end = op->start_ns;
 
@@ -99,7 +101,7 @@ static int cut_step(struct cutter *cutter, const struct lane_op *op, size_t coun
             compute->end_ns = op[i].start_ns + op[i].duration_ns;
         } else {
             uint64_t *n = map_put(&ordinal, op[i].group, 0);
-            struct piece *piece = piece_add(cutter, &op[i], worker, place++);
+            struct piece *piece = piece_add(splitter, &op[i], worker, place++);
 
             if (!n)
                 return -ENOMEM;
@@ -107,7 +109,7 @@ static int cut_step(struct cutter *cutter, const struct lane_op *op, size_t coun
             piece->meet = hash64_u64(hash64_u64(op[i].group, (uint64_t)op[i].step), ++*n) | 1;
             piece->end_ns = last_end = op[i].start_ns + op[i].duration_ns;
             piece->after = true;
-            compute = piece_add(cutter, &op[i], worker, place++);
+            compute = piece_add(splitter, &op[i], worker, place++);
             compute->start_ns = compute->end_ns = piece->end_ns;
             compute->after = true;
             begun = false;
@@ -116,46 +118,40 @@ static int cut_step(struct cutter *cutter, const struct lane_op *op, size_t coun
     return 0;
 }
 
-static int cut_all(struct cutter *cutter)
+static int lane_split_all(struct lane_splitter *splitter)
 {
-    size_t count = cutter->lanes->count;
+    size_t count = splitter->lanes->count;
     int result = 0;
 
-    cutter->op = malloc(count * sizeof(*cutter->op));
-    cutter->piece = calloc(3 * count, sizeof(*cutter->piece));
-    if (!cutter->op || !cutter->piece)
+    splitter->op = malloc(count * sizeof(*splitter->op));
+    splitter->piece = calloc(3 * count, sizeof(*splitter->piece));
+    if (!splitter->op || !splitter->piece)
         return -ENOMEM;
-    memcpy(cutter->op, cutter->lanes->op, count * sizeof(*cutter->op));
-    qsort(cutter->op, count, sizeof(*cutter->op), by_step);
+    memcpy(splitter->op, splitter->lanes->op, count * sizeof(*splitter->op));
+    qsort(splitter->op, count, sizeof(*splitter->op), whatif_by_step);
     for (size_t i = 0, n; i < count && result == 0; i += n) {
-        uint64_t *worker = map_put(&cutter->worker, cutter->op[i].rank, cutter->worker.used);
+        uint64_t *worker = map_put(&splitter->worker, splitter->op[i].rank, splitter->worker.used);
 
-        for (n = 1; i + n < count && cutter->op[i + n].rank == cutter->op[i].rank &&
-                    cutter->op[i + n].step == cutter->op[i].step;)
+        for (n = 1; i + n < count && splitter->op[i + n].rank == splitter->op[i].rank &&
+                    splitter->op[i + n].step == splitter->op[i].step;)
             n++;
-        result = worker ? cut_step(cutter, cutter->op + i, n, (uint32_t)*worker) : -ENOMEM;
+        result =
+            worker ? lane_split_step(splitter, splitter->op + i, n, (uint32_t)*worker) : -ENOMEM;
     }
     return result;
 }
 
-static int by_value(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a > b) - (a < b);
-}
-
 /* Every clock against that of the first rank; a rank that shares no collective with it keeps its own. */
-static int cutter_align(struct cutter *cutter)
+static int lane_splitter_align(struct lane_splitter *splitter)
 {
     CLEAN(map_fini) struct map end = { 0 };
-    CLEAN(free_clean) int64_t *apart = malloc((cutter->pieces + 1) * sizeof(*apart));
-    size_t workers = cutter->worker.used;
+    CLEAN(free_clean) int64_t *apart = malloc((splitter->pieces + 1) * sizeof(*apart));
+    size_t workers = splitter->worker.used;
 
     if (!apart)
         return -ENOMEM;
-    for (size_t i = 0; i < cutter->pieces; i++) {
-        const struct piece *piece = &cutter->piece[i];
+    for (size_t i = 0; i < splitter->pieces; i++) {
+        const struct piece *piece = &splitter->piece[i];
 
         if (piece->meet && piece->worker == 0 &&
             !map_put(&end, piece->meet, (uint64_t)piece->end_ns))
@@ -164,19 +160,19 @@ static int cutter_align(struct cutter *cutter)
     for (uint32_t worker = 1; worker < workers; worker++) {
         size_t count = 0;
 
-        for (size_t i = 0; i < cutter->pieces; i++) {
-            const struct piece *piece = &cutter->piece[i];
+        for (size_t i = 0; i < splitter->pieces; i++) {
+            const struct piece *piece = &splitter->piece[i];
             uint64_t *first =
                 piece->meet && piece->worker == worker ? map_get(&end, piece->meet) : NULL;
 
             if (first)
                 apart[count++] = piece->end_ns - (int64_t)*first;
         }
-        qsort(apart, count, sizeof(*apart), by_value);
-        for (size_t i = 0; count && i < cutter->pieces; i++) {
-            if (cutter->piece[i].worker == worker) {
-                cutter->piece[i].start_ns -= apart[count / 2];
-                cutter->piece[i].end_ns -= apart[count / 2];
+        qsort(apart, count, sizeof(*apart), order_i64);
+        for (size_t i = 0; count && i < splitter->pieces; i++) {
+            if (splitter->piece[i].worker == worker) {
+                splitter->piece[i].start_ns -= apart[count / 2];
+                splitter->piece[i].end_ns -= apart[count / 2];
             }
         }
     }
@@ -184,12 +180,12 @@ static int cutter_align(struct cutter *cutter)
 }
 
 /* Of a collective the transfer alone counts. */
-static int cutter_transfers(struct cutter *cutter)
+static int lane_splitter_transfers(struct lane_splitter *splitter)
 {
     CLEAN(map_fini) struct map last = { 0 };
 
-    for (size_t i = 0; i < cutter->pieces; i++) {
-        const struct piece *piece = &cutter->piece[i];
+    for (size_t i = 0; i < splitter->pieces; i++) {
+        const struct piece *piece = &splitter->piece[i];
         uint64_t *at = piece->meet ? map_put(&last, piece->meet, (uint64_t)piece->start_ns) : NULL;
 
         if (piece->meet && !at)
@@ -197,8 +193,8 @@ static int cutter_transfers(struct cutter *cutter)
         if (at && piece->start_ns > (int64_t)*at)
             *at = (uint64_t)piece->start_ns;
     }
-    for (size_t i = 0; i < cutter->pieces; i++) {
-        struct piece *piece = &cutter->piece[i];
+    for (size_t i = 0; i < splitter->pieces; i++) {
+        struct piece *piece = &splitter->piece[i];
 
         if (piece->meet)
             piece->traced_ns = MAX(piece->end_ns - (int64_t)*map_get(&last, piece->meet), 0);
@@ -206,11 +202,11 @@ static int cutter_transfers(struct cutter *cutter)
     return 0;
 }
 
-static void plan_op(struct cutter *cutter, size_t index, size_t first, struct map *meets,
-                    const uint32_t *before)
+static void whatif_plan_op(struct lane_splitter *splitter, size_t index, size_t first,
+                           struct map *meets, const uint32_t *before)
 {
-    struct whatif_plan *plan = cutter->plan;
-    const struct piece *piece = &cutter->piece[index];
+    struct whatif_plan *plan = splitter->plan;
+    const struct piece *piece = &splitter->piece[index];
     uint64_t *meet = piece->meet ? map_put(meets, piece->meet, meets->used) : NULL;
 
     plan->op[index] = (struct replay_op){ .line = 2 * piece->worker + (piece->meet != 0),
@@ -224,113 +220,116 @@ static void plan_op(struct cutter *cutter, size_t index, size_t first, struct ma
     plan->label[WHATIF_WORKER][index] = plan->label[WHATIF_DP][index] = piece->worker;
 }
 
-static int plan_step(struct cutter *cutter, size_t first, size_t count, struct err *err)
+static int whatif_lanes_plan_step(struct lane_splitter *splitter, size_t first, size_t count,
+                                  struct err *err)
 {
-    struct whatif_plan *plan = cutter->plan;
+    struct whatif_plan *plan = splitter->plan;
     struct whatif_plan_step *step = &plan->step[plan->steps++];
     CLEAN(map_fini) struct map meets = { 0 };
-    CLEAN(free_clean) uint32_t *before = malloc(cutter->worker.used * sizeof(*before));
+    CLEAN(free_clean) uint32_t *before = malloc(splitter->worker.used * sizeof(*before));
     int64_t start = INT64_MAX, end = INT64_MIN;
 
     if (!before)
         return err_nomem(err);
-    memset(before, 0xff, cutter->worker.used * sizeof(*before));
+    memset(before, 0xff, splitter->worker.used * sizeof(*before));
     for (size_t i = first; i < first + count; i++) {
-        plan_op(cutter, i, first, &meets, before);
-        before[cutter->piece[i].worker] = (uint32_t)i;
-        start = MIN(start, cutter->piece[i].start_ns);
-        end = MAX(end, cutter->piece[i].end_ns);
+        whatif_plan_op(splitter, i, first, &meets, before);
+        before[splitter->piece[i].worker] = (uint32_t)i;
+        start = MIN(start, splitter->piece[i].start_ns);
+        end = MAX(end, splitter->piece[i].end_ns);
     }
-    *step = (struct whatif_plan_step){
-        .step = cutter->piece[first].step, .first = first, .count = count, .traced_ns = end - start
-    };
+    *step = (struct whatif_plan_step){ .step = splitter->piece[first].step,
+                                       .first = first,
+                                       .count = count,
+                                       .traced_ns = end - start };
     return whatif_plan_program(plan, step, err);
 }
 
 /* By place in the step. */
-static int plan_ideal(struct cutter *cutter)
+static int whatif_plan_ideal(struct lane_splitter *splitter)
 {
-    struct whatif_plan *plan = cutter->plan;
-    CLEAN(free_clean) int64_t *value = malloc(cutter->pieces * sizeof(*value));
+    struct whatif_plan *plan = splitter->plan;
+    CLEAN(free_clean) int64_t *value = malloc(splitter->pieces * sizeof(*value));
     uint32_t places = 0;
 
     if (!value)
         return -ENOMEM;
-    for (size_t i = 0; i < cutter->pieces; i++)
-        places = MAX(places, cutter->piece[i].place + 1);
+    for (size_t i = 0; i < splitter->pieces; i++)
+        places = MAX(places, splitter->piece[i].place + 1);
     for (uint32_t place = 0; place < places; place++) {
         size_t count = 0;
         int64_t typical;
 
-        for (size_t i = 0; i < cutter->pieces; i++) {
-            if (cutter->piece[i].place == place)
-                value[count++] = cutter->piece[i].traced_ns;
+        for (size_t i = 0; i < splitter->pieces; i++) {
+            if (splitter->piece[i].place == place)
+                value[count++] = splitter->piece[i].traced_ns;
         }
         typical = whatif_typical_ns(value, count, place % 2 == 0);
-        for (size_t i = 0; i < cutter->pieces; i++) {
-            if (cutter->piece[i].place == place)
+        for (size_t i = 0; i < splitter->pieces; i++) {
+            if (splitter->piece[i].place == place)
                 plan->ideal_ns[i] = typical;
         }
     }
     return 0;
 }
 
-static int plan_labels(struct cutter *cutter)
+static int whatif_plan_labels(struct lane_splitter *splitter)
 {
-    struct whatif_plan *plan = cutter->plan;
-    size_t workers = cutter->worker.used;
+    struct whatif_plan *plan = splitter->plan;
+    size_t workers = splitter->worker.used;
 
     plan->worker = calloc(workers, sizeof(*plan->worker));
     plan->kind = calloc(LANES_KINDS, sizeof(*plan->kind));
     if (!plan->worker || !plan->kind)
         return -ENOMEM;
-    memcpy(plan->kind, cutter->lanes->kind, sizeof(cutter->lanes->kind));
+    memcpy(plan->kind, splitter->lanes->kind, sizeof(splitter->lanes->kind));
     plan->labels[WHATIF_KIND] = LANES_KINDS;
     plan->labels[WHATIF_WORKER] = plan->labels[WHATIF_DP] = workers;
     plan->labels[WHATIF_STAGE] = 1;
-    for (size_t i = 0; i < cutter->lanes->count; i++) {
-        uint32_t worker = (uint32_t)*map_get(&cutter->worker, cutter->lanes->op[i].rank);
+    for (size_t i = 0; i < splitter->lanes->count; i++) {
+        uint32_t worker = (uint32_t)*map_get(&splitter->worker, splitter->lanes->op[i].rank);
 
-        plan->worker[worker] = (struct whatif_worker){ cutter->lanes->op[i].rank, 0, worker };
+        plan->worker[worker] = (struct whatif_worker){ splitter->lanes->op[i].rank, 0, worker };
     }
     return 0;
 }
 
-static int plan_all(struct cutter *cutter, struct err *err)
+static int whatif_plan_all(struct lane_splitter *splitter, struct err *err)
 {
-    int result = cut_all(cutter);
+    int result = lane_split_all(splitter);
 
     if (result == 0)
-        result = cutter_align(cutter);
+        result = lane_splitter_align(splitter);
     if (result == 0)
-        result = cutter_transfers(cutter);
+        result = lane_splitter_transfers(splitter);
     if (result == 0)
-        result = whatif_plan_room(cutter->plan, cutter->pieces);
+        result = whatif_plan_room(splitter->plan, splitter->pieces);
     if (result == 0)
-        result = plan_labels(cutter);
+        result = whatif_plan_labels(splitter);
     if (result < 0)
-        return result;
-    qsort(cutter->piece, cutter->pieces, sizeof(*cutter->piece), by_place);
-    for (size_t i = 0, n; i < cutter->pieces && result == 0; i += n) {
-        for (n = 1; i + n < cutter->pieces && cutter->piece[i + n].step == cutter->piece[i].step;)
+        return err_nomem(err);
+    qsort(splitter->piece, splitter->pieces, sizeof(*splitter->piece), whatif_by_place);
+    for (size_t i = 0, n; i < splitter->pieces && result == 0; i += n) {
+        for (n = 1;
+             i + n < splitter->pieces && splitter->piece[i + n].step == splitter->piece[i].step;)
             n++;
-        result = plan_step(cutter, i, n, err);
+        result = whatif_lanes_plan_step(splitter, i, n, err);
     }
-    return result == 0 ? plan_ideal(cutter) : result;
+    return result == 0 && whatif_plan_ideal(splitter) < 0 ? err_nomem(err) : result;
 }
 
 int whatif_plan_lanes(const struct lanes *lanes, struct whatif_plan *ret, struct err *err)
 {
     CLEAN(whatif_plan_fini) struct whatif_plan plan = { 0 };
-    CLEAN(cutter_fini) struct cutter cutter = { .lanes = lanes, .plan = &plan };
+    CLEAN(lane_splitter_fini) struct lane_splitter splitter = { .lanes = lanes, .plan = &plan };
     int result;
 
     if (!lanes->count || lanes->count >= REPLAY_NONE / 3)
         return err_set(err, -EINVAL, "%zu ops; a trace has some, and less than a billion",
                        lanes->count);
-    result = plan_all(&cutter, err);
+    result = whatif_plan_all(&splitter, err);
     if (result == -ENOMEM)
-        return err_set(err, result, "no memory for %zu ops", lanes->count);
+        return err_wrap(err, result, "%zu ops", lanes->count);
     if (result < 0)
         return result;
     *ret = plan;

@@ -25,8 +25,8 @@
 
 #define CLOCK_EPS_NS 50000 /* within it two times of one worker are the same */
 
-static void op_after(struct whatif_builder *builder, const struct whatif_work *work,
-                     const struct whatif_work *before)
+static void whatif_op_after(struct whatif_builder *builder, const struct whatif_work *work,
+                            const struct whatif_work *before)
 {
     uint32_t *dep = builder->plan->op[work->op].dep;
 
@@ -35,8 +35,8 @@ static void op_after(struct whatif_builder *builder, const struct whatif_work *w
 }
 
 /* One meet for all that name it by the same four numbers. */
-static int op_meets(struct whatif_builder *builder, const struct whatif_work *work, unsigned what,
-                    uint32_t a, uint32_t b, uint32_t n)
+static int whatif_op_meets(struct whatif_builder *builder, const struct whatif_work *work,
+                           unsigned what, uint32_t a, uint32_t b, uint32_t n)
 {
     uint64_t key = (uint64_t)what << 60 | (uint64_t)(a & 0xfffff) << 40 |
                    (uint64_t)(b & 0xfffff) << 20 | (n & 0xfffff);
@@ -50,13 +50,13 @@ static int op_meets(struct whatif_builder *builder, const struct whatif_work *wo
     return 0;
 }
 
-struct kinds { /* of one worker in one step, by kind, in the order of their lines */
+struct link_kinds { /* of one worker in one step, by kind, in the order of their lines */
     struct whatif_work **list[OPTRACE_KIND_COUNT];
     size_t count[OPTRACE_KIND_COUNT];
 };
 
 static void kinds_of(struct whatif_builder *builder, struct whatif_work *work, size_t count,
-                     struct kinds *kinds)
+                     struct link_kinds *kinds)
 {
     struct whatif_work **next = builder->of_kind;
 
@@ -91,15 +91,15 @@ static struct span span_of(struct whatif_work *const *compute, size_t count)
 }
 
 /* A send before anything was computed, a receive after the last compute began: never happened. */
-static bool pipe_is_idle(const struct whatif_work *pipe, bool sends, const struct span *span)
+static bool whatif_pipe_is_idle(const struct whatif_work *pipe, bool sends, const struct span *span)
 {
     return sends ? work_end(pipe) + CLOCK_EPS_NS < span->first_end
                  : pipe->row->start_ns - CLOCK_EPS_NS > span->last_start;
 }
 
 /* Beyond the model's first and last chunk there is nobody to talk to. */
-static bool pipe_leaves_model(const struct whatif_builder *builder,
-                              const struct whatif_work *compute, int direction)
+static bool whatif_pipe_leaves_model(const struct whatif_builder *builder,
+                                     const struct whatif_work *compute, int direction)
 {
     const struct optrace_row *row = compute->row;
     int64_t chunk = row->gchunk;
@@ -113,7 +113,7 @@ static bool pipe_leaves_model(const struct whatif_builder *builder,
 /* One of the four pipeline lines of a worker: which compute each op feeds or carries away, and whom it
  * meets.
  */
-static int link_pipe(struct whatif_builder *builder, const struct kinds *kinds, unsigned kind)
+static int link_pipe(struct whatif_builder *builder, const struct link_kinds *kinds, unsigned kind)
 {
     bool sends = kind == OPTRACE_FORWARD_SEND || kind == OPTRACE_BACKWARD_SEND;
     bool forward = kind == OPTRACE_FORWARD_SEND || kind == OPTRACE_FORWARD_RECV;
@@ -125,26 +125,27 @@ static int link_pipe(struct whatif_builder *builder, const struct kinds *kinds, 
     uint32_t number = 0;
 
     for (size_t i = 0; computes && i < pipes; i++)
-        busy += !pipe_is_idle(pipe[i], sends, &span);
+        busy += !whatif_pipe_is_idle(pipe[i], sends, &span);
     if (!sends && busy && busy + 1 == computes)
         at = 1; /* the first chunk's first receive was not even recorded */
     for (size_t i = 0; i < pipes && at < computes; i++) {
         uint32_t stages = builder->stages, stage = pipe[i]->row->stage;
         int result;
 
-        if (pipe_is_idle(pipe[i], sends, &span))
+        if (whatif_pipe_is_idle(pipe[i], sends, &span))
             continue;
         if (sends)
-            op_after(builder, pipe[i], compute[at]);
+            whatif_op_after(builder, pipe[i], compute[at]);
         else
-            op_after(builder, compute[at], pipe[i]);
+            whatif_op_after(builder, compute[at], pipe[i]);
         if (!sends && at)
-            op_after(builder, pipe[i], compute[at - 1]);
-        if (pipe_leaves_model(builder, compute[at++], to))
+            whatif_op_after(builder, pipe[i], compute[at - 1]);
+        if (whatif_pipe_leaves_model(builder, compute[at++], to))
             continue;
         if (!sends)
             stage = (stage + stages + (uint32_t)to) % stages; /* a pair is named by its sender */
-        result = op_meets(builder, pipe[i], forward ? 1 : 2, pipe[i]->row->dp, stage, number++);
+        result =
+            whatif_op_meets(builder, pipe[i], forward ? 1 : 2, pipe[i]->row->dp, stage, number++);
         if (result < 0)
             return result;
     }
@@ -153,7 +154,7 @@ static int link_pipe(struct whatif_builder *builder, const struct kinds *kinds, 
 
 /* The compute line holds forwards and backwards in the order of their start, first of all its ops. */
 static void link_first_backward(struct whatif_builder *builder, const struct whatif_work *line,
-                                size_t count, const struct kinds *kinds)
+                                size_t count, const struct link_kinds *kinds)
 {
     size_t first = 0;
 
@@ -162,10 +163,10 @@ static void link_first_backward(struct whatif_builder *builder, const struct wha
     while (first < count && line[first].row->kind != OPTRACE_BACKWARD)
         first++;
     if (first < count && first >= 2)
-        op_after(builder, kinds->list[OPTRACE_BACKWARD_RECV][0], &line[first - 2]);
+        whatif_op_after(builder, kinds->list[OPTRACE_BACKWARD_RECV][0], &line[first - 2]);
 }
 
-static const struct whatif_work *kinds_of_chunk(const struct kinds *kinds, unsigned kind,
+static const struct whatif_work *kinds_of_chunk(const struct link_kinds *kinds, unsigned kind,
                                                 int32_t chunk, bool last)
 {
     const struct whatif_work *found = NULL;
@@ -177,7 +178,7 @@ static const struct whatif_work *kinds_of_chunk(const struct kinds *kinds, unsig
     return found;
 }
 
-static void link_data(struct whatif_builder *builder, const struct kinds *kinds)
+static void link_data(struct whatif_builder *builder, const struct link_kinds *kinds)
 {
     size_t params = kinds->count[OPTRACE_PARAMS], grads = kinds->count[OPTRACE_GRADS];
     struct whatif_work *const *grad = kinds->list[OPTRACE_GRADS];
@@ -188,19 +189,19 @@ static void link_data(struct whatif_builder *builder, const struct kinds *kinds)
             kinds_of_chunk(kinds, OPTRACE_FORWARD, op->row->chunk, false);
 
         if (forward && kinds_of_chunk(kinds, OPTRACE_PARAMS, op->row->chunk, true) == op)
-            op_after(builder, forward, op);
+            whatif_op_after(builder, forward, op);
     }
     for (size_t i = 0; builder->overlap && i < grads; i++) {
         const struct whatif_work *last =
             kinds_of_chunk(kinds, OPTRACE_BACKWARD, grad[i]->row->chunk, true);
 
         if (last && kinds_of_chunk(kinds, OPTRACE_GRADS, grad[i]->row->chunk, false) == grad[i])
-            op_after(builder, grad[i], last);
+            whatif_op_after(builder, grad[i], last);
     }
     if (!builder->overlap && grads && params) /* the data line goes on there */
-        op_after(builder, grad[0], kinds->list[OPTRACE_PARAMS][params - 1]);
+        whatif_op_after(builder, grad[0], kinds->list[OPTRACE_PARAMS][params - 1]);
     if (builder->overlap && grads && kinds->count[OPTRACE_LAYERNORM])
-        op_after(builder, kinds->list[OPTRACE_LAYERNORM][0], grad[grads - 1]);
+        whatif_op_after(builder, kinds->list[OPTRACE_LAYERNORM][0], grad[grads - 1]);
 }
 
 static int link_collectives(struct whatif_builder *builder, struct whatif_work *work, size_t count)
@@ -212,18 +213,18 @@ static int link_collectives(struct whatif_builder *builder, struct whatif_work *
 
         if (row->kind == OPTRACE_PARAMS || row->kind == OPTRACE_GRADS ||
             row->kind == OPTRACE_SEPARATE)
-            result = op_meets(builder, &work[i], 3, row->kind, row->stage, row->seq);
+            result = whatif_op_meets(builder, &work[i], 3, row->kind, row->stage, row->seq);
         else if (row->kind == OPTRACE_EMBEDDING)
-            result = op_meets(builder, &work[i], 4, row->dp, 0, row->seq);
+            result = whatif_op_meets(builder, &work[i], 4, row->dp, 0, row->seq);
         else if (row->kind == OPTRACE_CLIP)
-            result = op_meets(builder, &work[i], 5, 0, 0, row->seq);
+            result = whatif_op_meets(builder, &work[i], 5, 0, 0, row->seq);
     }
     return result;
 }
 
 int whatif_link_worker(struct whatif_builder *builder, struct whatif_work *work, size_t count)
 {
-    struct kinds kinds;
+    struct link_kinds kinds;
     int result;
 
     kinds_of(builder, work, count, &kinds);

@@ -14,7 +14,7 @@
 #include "judge/compare/whatif.h"
 #include "judge/compare/whatif_private.h"
 
-static void builder_fini(struct whatif_builder *builder)
+static void whatif_builder_fini(struct whatif_builder *builder)
 {
     free(builder->work);
     free(builder->of_kind);
@@ -24,7 +24,7 @@ static void builder_fini(struct whatif_builder *builder)
 }
 
 /* On the compute line, what comes after what. */
-static uint32_t work_phase(unsigned kind)
+static uint32_t whatif_work_phase(unsigned kind)
 {
     static const uint8_t phase[OPTRACE_KIND_COUNT] = {
         [OPTRACE_GC] = 1,        [OPTRACE_LAYERNORM] = 2, [OPTRACE_EMBEDDING] = 3,
@@ -35,7 +35,7 @@ static uint32_t work_phase(unsigned kind)
     return phase[kind];
 }
 
-static void work_place(const struct whatif_builder *builder, struct whatif_work *work)
+static void whatif_work_place(const struct whatif_builder *builder, struct whatif_work *work)
 {
     unsigned kind = work->row->kind;
 
@@ -45,7 +45,7 @@ static void work_place(const struct whatif_builder *builder, struct whatif_work 
         work->line = LINE_DATA;
     } else {
         work->line = LINE_COMPUTE;
-        work->phase = work_phase(kind);
+        work->phase = whatif_work_phase(kind);
     }
 }
 
@@ -53,7 +53,7 @@ static void work_place(const struct whatif_builder *builder, struct whatif_work 
     if ((a) != (b))                                                                                \
     return (a) < (b) ? -1 : 1
 
-static int work_by_worker(const void *left, const void *right)
+static int whatif_work_by_worker(const void *left, const void *right)
 {
     const struct whatif_work *a = left, *b = right;
 
@@ -68,7 +68,7 @@ static int work_by_worker(const void *left, const void *right)
 }
 
 /* The same op of all workers side by side, as replay.h likes it. */
-static int work_by_place(const void *left, const void *right)
+static int whatif_work_by_place(const void *left, const void *right)
 {
     const struct whatif_work *a = *(struct whatif_work *const *)left,
                              *b = *(struct whatif_work *const *)right;
@@ -79,7 +79,7 @@ static int work_by_place(const void *left, const void *right)
     return 0;
 }
 
-static int builder_sizes(struct whatif_builder *builder, struct err *err)
+static int whatif_builder_sizes(struct whatif_builder *builder, struct err *err)
 {
     const struct optrace *trace = builder->trace;
 
@@ -101,7 +101,7 @@ static int builder_sizes(struct whatif_builder *builder, struct err *err)
 }
 
 /* Workers by stage, then by data-parallel index; every one of them has ops, and one rank. */
-static int builder_workers(struct whatif_builder *builder, struct err *err)
+static int whatif_builder_workers(struct whatif_builder *builder, struct err *err)
 {
     struct whatif_plan *plan = builder->plan;
     size_t count = (size_t)builder->dps * builder->stages;
@@ -132,7 +132,7 @@ static int builder_workers(struct whatif_builder *builder, struct err *err)
     return 0;
 }
 
-static int work_twice(const struct whatif_builder *builder, struct err *err)
+static int whatif_work_twice(const struct whatif_builder *builder, struct err *err)
 {
     for (size_t i = 1; i < builder->trace->count; i++) {
         const struct whatif_work *a = &builder->work[i - 1], *b = &builder->work[i];
@@ -147,7 +147,7 @@ static int work_twice(const struct whatif_builder *builder, struct err *err)
 }
 
 /* Sorts the rows into workers and lines, and gives each its op. */
-static int builder_sort(struct whatif_builder *builder, struct err *err)
+static int whatif_builder_sort(struct whatif_builder *builder, struct err *err)
 {
     size_t count = builder->trace->count;
     CLEAN(free_clean) struct whatif_work **by_place = calloc(count, sizeof(*by_place));
@@ -161,10 +161,10 @@ static int builder_sort(struct whatif_builder *builder, struct err *err)
         builder->work[i].row = &builder->trace->row[i];
         builder->work[i].worker =
             builder->work[i].row->stage * builder->dps + builder->work[i].row->dp;
-        work_place(builder, &builder->work[i]);
+        whatif_work_place(builder, &builder->work[i]);
     }
-    qsort(builder->work, count, sizeof(*builder->work), work_by_worker);
-    result = work_twice(builder, err);
+    qsort(builder->work, count, sizeof(*builder->work), whatif_work_by_worker);
+    result = whatif_work_twice(builder, err);
     for (size_t i = 0; i < count; i++) {
         struct whatif_work *work = &builder->work[i];
 
@@ -172,15 +172,15 @@ static int builder_sort(struct whatif_builder *builder, struct err *err)
             work->place = work[-1].place + 1;
         by_place[i] = work;
     }
-    qsort(by_place, count, sizeof(struct whatif_work *), work_by_place);
+    qsort(by_place, count, sizeof(struct whatif_work *), whatif_work_by_place);
     for (size_t i = 0; i < count; i++)
         by_place[i]->op = i;
     return result;
 }
 
 /* Of who meets others the transfer alone counts: from the last arrival to its own end. */
-static int step_transfers(struct whatif_builder *builder, const struct whatif_work *work,
-                          size_t count)
+static int whatif_step_transfers(struct whatif_builder *builder, const struct whatif_work *work,
+                                 size_t count)
 {
     struct whatif_plan *plan = builder->plan;
     size_t meets = builder->meet.used;
@@ -214,7 +214,8 @@ static int step_transfers(struct whatif_builder *builder, const struct whatif_wo
     return 0;
 }
 
-static void step_ops(struct whatif_builder *builder, const struct whatif_work *work, size_t count)
+static void whatif_step_ops(struct whatif_builder *builder, const struct whatif_work *work,
+                            size_t count)
 {
     static const uint32_t merged[OPTRACE_KIND_COUNT] = { [OPTRACE_FORWARD_RECV] =
                                                              OPTRACE_FORWARD_SEND,
@@ -236,7 +237,7 @@ static void step_ops(struct whatif_builder *builder, const struct whatif_work *w
     }
 }
 
-static int64_t step_traced_ns(const struct whatif_work *work, size_t count)
+static int64_t whatif_step_traced_ns(const struct whatif_work *work, size_t count)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
 
@@ -248,7 +249,7 @@ static int64_t step_traced_ns(const struct whatif_work *work, size_t count)
 }
 
 /* Dependencies were written as ops of the plan; a program counts its own from 0. */
-static void step_local(struct whatif_builder *builder, size_t first, size_t count)
+static void whatif_step_local(struct whatif_builder *builder, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++) {
         uint32_t *dep = builder->plan->op[i].dep;
@@ -260,14 +261,15 @@ static void step_local(struct whatif_builder *builder, size_t first, size_t coun
     }
 }
 
-static int build_step(struct whatif_builder *builder, size_t first, size_t count, struct err *err)
+static int whatif_build_step(struct whatif_builder *builder, size_t first, size_t count,
+                             struct err *err)
 {
     struct whatif_plan *plan = builder->plan;
     struct whatif_plan_step *step = &plan->step[plan->steps];
     struct whatif_work *work = builder->work + first;
     int result = 0;
 
-    step_ops(builder, work, count);
+    whatif_step_ops(builder, work, count);
     map_fini(&builder->meet);
     builder->meet = (struct map){ 0 };
     for (size_t i = 0, n; i < count && result == 0; i += n) {
@@ -276,25 +278,25 @@ static int build_step(struct whatif_builder *builder, size_t first, size_t count
         result = whatif_link_worker(builder, work + i, n);
     }
     if (result == 0)
-        result = step_transfers(builder, work, count);
+        result = whatif_step_transfers(builder, work, count);
     if (result < 0)
-        return result;
-    step_local(builder, first, count);
+        return err_nomem(err);
+    whatif_step_local(builder, first, count);
     *step = (struct whatif_plan_step){ .step = work->row->step, .first = first, .count = count };
-    step->traced_ns = step_traced_ns(work, count);
+    step->traced_ns = whatif_step_traced_ns(work, count);
     plan->steps++;
     result = whatif_plan_program(plan, step, err);
     return result == -ELOOP ? err_wrap(err, result, "step %" PRId64, step->step) : result;
 }
 
-static bool kind_is_compute(uint32_t kind)
+static bool whatif_kind_is_compute(uint32_t kind)
 {
     return kind == OPTRACE_FORWARD || kind == OPTRACE_BACKWARD || kind == OPTRACE_GC ||
            kind == OPTRACE_OPTIMIZER;
 }
 
 /* Typical over everything: sends and receives each their own. */
-static int build_ideal(struct whatif_builder *builder)
+static int whatif_build_ideal(struct whatif_builder *builder)
 {
     struct whatif_plan *plan = builder->plan;
     CLEAN(free_clean) int64_t *value = malloc(plan->count * sizeof(*value));
@@ -309,7 +311,7 @@ static int build_ideal(struct whatif_builder *builder)
             if (builder->work[i].row->kind == kind)
                 value[count++] = plan->traced_ns[builder->work[i].op];
         }
-        typical = whatif_typical_ns(value, count, kind_is_compute(kind));
+        typical = whatif_typical_ns(value, count, whatif_kind_is_compute(kind));
         for (size_t i = 0; i < plan->count; i++) {
             if (builder->work[i].row->kind == kind)
                 plan->ideal_ns[builder->work[i].op] = typical;
@@ -318,7 +320,7 @@ static int build_ideal(struct whatif_builder *builder)
     return 0;
 }
 
-static int build_kinds(struct whatif_plan *plan)
+static int whatif_build_kinds(struct whatif_plan *plan)
 {
     plan->labels[WHATIF_KIND] = OPTRACE_KIND_COUNT;
     plan->kind = calloc(OPTRACE_KIND_COUNT, sizeof(*plan->kind));
@@ -331,40 +333,39 @@ static int build_kinds(struct whatif_plan *plan)
     return 0;
 }
 
-static int build_all(struct whatif_builder *builder, struct err *err)
+static int whatif_build_all(struct whatif_builder *builder, struct err *err)
 {
     size_t count = builder->trace->count;
-    int result = builder_sizes(builder, err);
+    int result = whatif_builder_sizes(builder, err);
 
     if (result == 0)
-        result = builder_workers(builder, err);
+        result = whatif_builder_workers(builder, err);
     if (result == 0)
-        result = builder_sort(builder, err);
-    if (result == 0)
-        result = build_kinds(builder->plan);
+        result = whatif_builder_sort(builder, err);
+    if (result == 0 && whatif_build_kinds(builder->plan) < 0)
+        return err_nomem(err);
     for (size_t first = 0, n; first < count && result == 0; first += n) {
         for (n = 1; first + n < count &&
                     builder->work[first + n].row->step == builder->work[first].row->step;)
             n++;
-        result = build_step(builder, first, n, err);
+        result = whatif_build_step(builder, first, n, err);
     }
-    return result == 0 ? build_ideal(builder) : result;
+    return result == 0 && whatif_build_ideal(builder) < 0 ? err_nomem(err) : result;
 }
 
 int whatif_plan_pipeline(const struct optrace *trace, struct whatif_plan *ret, struct err *err)
 {
     CLEAN(whatif_plan_fini) struct whatif_plan plan = { 0 };
-    CLEAN(builder_fini) struct whatif_builder builder = { .trace = trace, .plan = &plan };
+    CLEAN(whatif_builder_fini) struct whatif_builder builder = { .trace = trace, .plan = &plan };
     int result;
 
     if (!trace->count || trace->count >= REPLAY_NONE)
         return err_set(err, -EINVAL, "%zu ops; a trace has some, and less than 4 billion",
                        trace->count);
     result = whatif_plan_room(&plan, trace->count);
-    if (result == 0)
-        result = build_all(&builder, err);
+    result = result < 0 ? err_nomem(err) : whatif_build_all(&builder, err);
     if (result == -ENOMEM)
-        return err_set(err, result, "no memory for %zu ops", trace->count);
+        return err_wrap(err, result, "%zu ops", trace->count);
     if (result < 0)
         return result;
     *ret = plan;

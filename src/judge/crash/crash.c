@@ -1,5 +1,5 @@
-/* crash.c - sorts the exits of an attempt into one culprit and its echoes, and keeps what is said of them until training
- * goes on.
+/* crash.c - sorts the exits of an attempt into one culprit and its follow-on errors, and keeps the verdict open until training
+ * continues.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -12,12 +12,13 @@
 #include <sys/wait.h>
 
 #include "core/clean.h"
+#include "core/text.h"
 #include "judge/crash/crash_private.h"
 #include "judge/ledger.h"
 #include "judge/stuck/hang.h"
 
 /* We end ranks by SIGTERM and SIGKILL: one that was told to end and died of this died by itself. */
-static bool died_itself(int status)
+static bool crash_died_itself(int status)
 {
     return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS ||
                                    WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGFPE);
@@ -25,19 +26,21 @@ static bool died_itself(int status)
 
 static bool crash_is_bad(const struct fact_exit *fact)
 {
-    return fact->status != 0 && (!fact->told || died_itself(fact->status));
+    return fact->status != 0 && (!fact->ended_by_launcher || crash_died_itself(fact->status));
 }
 
 void crash_note(struct judge_state *judge, const struct fact_note *fact)
 {
     if (fact->attempt != judge->model.attempt)
         return;
+    if (crash_point_note(judge, fact))
+        return;
     judge->note[judge->notes++ % COUNT(judge->note)] = *fact;
     crash_raised_note(judge, fact);
     crash_left_note(judge, fact);
 }
 
-static bool all_blame_others(const struct judge_state *judge)
+static bool crash_all_blame_others(const struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->exits; i++) {
         if (!crash_blames_others(&judge->exit[i]))
@@ -47,9 +50,9 @@ static bool all_blame_others(const struct judge_state *judge)
 }
 
 /* Soon those who waited are gone, and who they waited for, too. */
-static void look_for_hang(struct judge_state *judge, const struct fact_exit *fact)
+static void crash_look_for_hang(struct judge_state *judge, const struct fact_exit *fact)
 {
-    if (crash_gave_up(fact) && all_blame_others(judge))
+    if (crash_gave_up(fact) && crash_all_blame_others(judge))
         hang_gave_up(judge, fact);
 }
 
@@ -61,19 +64,21 @@ void crash_exit(struct judge_state *judge, const struct fact_exit *fact)
         return;
     if (crash_is_unknown(fact)) {
         crash_left_as(judge, fact, &left);
-        look_for_hang(judge, &left);
+        crash_look_for_hang(judge, &left);
         crash_left_exit(judge, &left);
         return;
     }
-    look_for_hang(judge, fact);
+    crash_look_for_hang(judge, fact);
     if (crash_is_bad(fact)) {
         crash_add(judge, fact);
         return;
     }
+    if (fact->status == 0 && !fact->ended_by_launcher)
+        crash_left_exit(judge, fact);
     if (fact->status > 0)
-        crash_told_exit(judge, fact);
-    if (fact->told)
-        hang_told_exit(judge, fact);
+        crash_launcher_exit(judge, fact);
+    if (fact->ended_by_launcher)
+        hang_launcher_exit(judge, fact);
 }
 
 /* Of more than there is room for, the earliest are kept. */
@@ -93,21 +98,21 @@ void crash_add(struct judge_state *judge, const struct fact_exit *fact)
         judge->exit[latest] = *fact;
 }
 
-static int64_t near_ns(const struct judge_state *judge)
+static int64_t crash_near_ns(const struct judge_state *judge)
 {
     return (int64_t)(judge->limits.crash_near * 1e9);
 }
 
 /* -1 when `a` is the likelier culprit of the two. */
-static int culprit_order(const struct judge_state *judge, const struct fact_exit *a,
-                         const struct fact_exit *b)
+static int crash_culprit_order(const struct judge_state *judge, const struct fact_exit *a,
+                               const struct fact_exit *b)
 {
     int64_t apart = a->mono_ns - b->mono_ns, same = (int64_t)(judge->limits.crash_same * 1e6);
-    bool near = apart <= near_ns(judge) && apart >= -near_ns(judge);
+    bool near = apart <= crash_near_ns(judge) && apart >= -crash_near_ns(judge);
 
     /* One that dumps its core ends after those who notice that it does not answer. */
-    if (near && died_itself(a->status) != died_itself(b->status))
-        return died_itself(a->status) ? -1 : 1;
+    if (near && crash_died_itself(a->status) != crash_died_itself(b->status))
+        return crash_died_itself(a->status) ? -1 : 1;
     if (near && crash_blames_others(a) != crash_blames_others(b))
         return crash_blames_others(b) ? -1 : 1;
     /* One that is gone without a word may have been ended for the sake of one that said why. */
@@ -123,14 +128,14 @@ static int culprit_order(const struct judge_state *judge, const struct fact_exit
     return apart < 0 ? -1 : apart > 0;
 }
 
-static const struct fact_exit *first_bad(const struct judge_state *judge)
+static const struct fact_exit *crash_first_bad(const struct judge_state *judge)
 {
     const struct fact_exit *first = NULL;
 
     for (uint32_t i = 0; i < judge->exits; i++) {
         const struct fact_exit *fact = &judge->exit[i];
 
-        if (crash_is_bad(fact) && (!first || culprit_order(judge, fact, first) < 0))
+        if (crash_is_bad(fact) && (!first || crash_culprit_order(judge, fact, first) < 0))
             first = fact;
     }
     return first;
@@ -154,13 +159,13 @@ static unsigned crash_layer_of(int status)
     }
 }
 
-static const char *source_of(const struct fact_exit *fact)
+static const char *crash_source_of(const struct fact_exit *fact)
 {
     return crash_is_left(fact) ? "ring" : "launcher";
 }
 
-static void say_echoes(const struct judge_state *judge, struct verdict *draft,
-                       const struct fact_exit *culprit)
+static void crash_describe_echoes(const struct judge_state *judge, struct verdict *draft,
+                                  const struct fact_exit *culprit)
 {
     for (uint32_t i = 0; i < judge->exits && draft->echo_count < VERDICT_LINES; i++) {
         const struct fact_exit *fact = &judge->exit[i];
@@ -171,23 +176,23 @@ static void say_echoes(const struct judge_state *judge, struct verdict *draft,
         snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms %s", fact->rank, fact->text,
                  (double)llabs(fact->mono_ns - culprit->mono_ns) / 1e6,
                  fact->mono_ns < culprit->mono_ns ? "before" : "later");
-        snprintf(line->source, sizeof(line->source), "%s", source_of(fact));
+        snprintf(line->source, sizeof(line->source), "%s", crash_source_of(fact));
         draft->echo_count++;
     }
 }
 
 /* As the kernel kills for memory, as far as anybody knows. */
-static bool may_be_killed(int status)
+static bool crash_may_be_killed(int status)
 {
     return status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static bool was_oom_killed(const struct judge_state *judge, const struct fact_exit *fact)
+static bool crash_was_oom_killed(const struct judge_state *judge, const struct fact_exit *fact)
 {
-    return may_be_killed(fact->status) && hang_oom_kills(judge, fact->rank) > 0;
+    return crash_may_be_killed(fact->status) && hang_oom_kills(judge, fact->rank) > 0;
 }
 
-static void say_oom(struct verdict *verdict, uint32_t kills)
+static void crash_describe_oom(struct verdict *verdict, uint32_t kills)
 {
     verdict->layer = LAYER_HOST_MEMORY;
     verdict->confidence = 0.97;
@@ -198,123 +203,161 @@ static void say_oom(struct verdict *verdict, uint32_t kills)
                     kills == 1 ? "" : "s");
 }
 
-/* Later versions of torch begin each line of a traceback with the rank: "[rank3]: ". */
-static const char *after_rank(const char *line)
+/* A long message, as that of a device without memory, takes several lines: it is told whole. */
+static void crash_describe_message(struct verdict *draft, const char *source, const char *start,
+                                   const char *line, size_t size)
 {
-    static const char rank[] = "[rank", end[] = "]: ";
-    const char *at = line + strlen(rank);
-    size_t digits;
+    static const char more[] = " ...";
 
-    if (strncmp(line, rank, strlen(rank)) != 0)
-        return line;
-    digits = strspn(at, "0123456789");
-    return digits && strncmp(at + digits, end, strlen(end)) == 0 ? at + digits + strlen(end) : line;
-}
+    while (size && draft->because_count < VERDICT_LINES) {
+        size_t room = sizeof(draft->because[0].what) - strlen(start);
+        size_t part = size < room ? size : text_word_end(line, room - sizeof(more));
 
-/* The line that says most: the last that looks like an exception, else the last one. */
-static const char *telling_line(const char *words, size_t *size)
-{
-    static const char *const names[] = { "Error", "Exception", "error:", "assert", "Assert" };
-    const char *best = words;
-    bool named = false;
-
-    *size = 0;
-    for (const char *line = after_rank(words); *line;) {
-        size_t length = strcspn(line, "\n");
-        bool names_it = false;
-
-        for (size_t i = 0; i < COUNT(names) && line[0] != ' '; i++) {
-            const char *found = strstr(line, names[i]);
-
-            names_it |= found && found < line + length;
-        }
-        if (length && (names_it || !named)) {
-            best = line;
-            *size = length;
-            named = names_it;
-        }
-        line = after_rank(line + length + (line[length] == '\n'));
+        if (part == 0)
+            return; /* nothing but spaces */
+        verdict_because(draft, source, "%s%.*s%s", start, (int)part, line, part < size ? more : "");
+        while (part < size && line[part] == ' ')
+            part++;
+        line += part;
+        size -= part;
+        start = "... ";
     }
-    return best;
 }
 
 /* What is known of the culprit beside how it ended. */
-static void say_words(const struct judge_state *judge, struct verdict *draft,
-                      const struct fact_exit *culprit)
+static void crash_describe_last_line(const struct judge_state *judge, struct verdict *draft,
+                                     const struct fact_exit *culprit)
 {
     size_t size;
-    const char *line = telling_line(culprit->words, &size);
+    const char *line = crash_best_line(culprit->words, &size);
     bool noted = strcmp(culprit->text, CRASH_NOTED) == 0;
+    char text[176];
 
     if (size) {
-        if (noted)
-            verdict_because(draft, "note", "noted before it ended: " CRASH_UNCAUGHT "%.*s",
-                            (int)MIN(size, 160u), line);
-        else
-            verdict_because(draft, "stderr", "last error output: %.*s", (int)MIN(size, 170u), line);
+        crash_describe_message(
+            draft, noted ? "note" : "stderr",
+            noted ? "noted before it ended: " CRASH_UNCAUGHT : "last error output: ", line, size);
         if (draft->kind == VERDICT_CRASH && WIFEXITED(culprit->status))
-            snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
-                     (int)MIN(size, 70u), line);
+            snprintf(draft->cause, sizeof(draft->cause), "%s: %s", culprit->text,
+                     text_shorten(line, size, text, 78));
     }
     for (uint32_t i = 0; i < MIN(judge->notes, (uint32_t)COUNT(judge->note)); i++) {
         const struct fact_note *note = &judge->note[i];
 
         if (note->rank == culprit->rank && !(noted && strstr(note->text, CRASH_UNCAUGHT)) &&
             culprit->mono_ns - judge_state_run_ns(judge, note->rank, note->mono_ns) <
-                near_ns(judge))
-            verdict_because(draft, "note", "noted before it ended: %.160s", note->text);
+                crash_near_ns(judge))
+            verdict_because(draft, "note", "noted before it ended: %s",
+                            text_shorten(note->text, strlen(note->text), text, 161));
     }
-    if (was_oom_killed(judge, culprit))
-        say_oom(draft, hang_oom_kills(judge, culprit->rank));
+    if (crash_was_oom_killed(judge, culprit))
+        crash_describe_oom(draft, hang_oom_kills(judge, culprit->rank));
 }
 
 /* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
-static void echo_hang(struct judge_state *judge, struct tracked_verdict *tracked,
-                      const struct fact_exit *first)
+static void crash_echo_hang(struct judge_state *judge, struct tracked_verdict *tracked,
+                            const struct fact_exit *first)
 {
     struct verdict_line *line = &tracked->verdict.echo[tracked->verdict.echo_count];
 
     if (tracked->verdict.echo_count < VERDICT_LINES) {
         snprintf(line->what, sizeof(line->what), "rank %u %s", first->rank, first->text);
-        snprintf(line->source, sizeof(line->source), "%s", source_of(first));
+        snprintf(line->source, sizeof(line->source), "%s", crash_source_of(first));
         tracked->verdict.echo_count++;
     }
-    say_echoes(judge, &tracked->verdict, first);
+    crash_describe_echoes(judge, &tracked->verdict, first);
     tracked->changed = true;
-    judge->crash_told = true;
+    judge->crash_reported = true;
 }
 
-static void crash_say_first(const struct judge_state *judge, struct verdict *draft,
-                            const struct fact_exit *culprit)
+/* The newest step of that rank; others may have gone on without it. */
+static const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank)
 {
-    if (judge->stepped)
-        verdict_because(draft, source_of(culprit),
-                        "rank %u was the first to end: %s, after step %llu", culprit->rank,
-                        culprit->text, (unsigned long long)judge->last_step);
-    else
-        verdict_because(draft, source_of(culprit),
-                        "rank %u was the first to end: %s, before any step", culprit->rank,
-                        culprit->text);
+    const struct past_step *past = NULL;
+
+    for (uint32_t back = 0; rank < judge->model.world && back < HISTORY_STEPS; back++) {
+        past = history_back(&judge->history, back);
+        if (!past || past->split[rank].present)
+            return past;
+    }
+    return NULL;
+}
+
+static bool crash_went_on_without(const struct judge_state *judge, const struct fact_exit *left,
+                                  const struct fact_exit *other)
+{
+    const struct past_step *last = crash_last_step_of(judge, left->rank),
+                           *later = crash_last_step_of(judge, other->rank);
+
+    return last && later && later->step > last->step;
+}
+
+/* The step in which it ended: one that it began and did not complete, or the next. */
+static uint64_t crash_step_of(const struct judge_state *judge, uint32_t rank)
+{
+    const struct past_step *past = crash_last_step_of(judge, rank);
+
+    if (past && past->split[rank].unfinished)
+        return past->step;
+    return judge->history.count ? judge->last_step + 1 : 0;
+}
+
+static void crash_describe_first(const struct judge_state *judge, struct verdict *draft,
+                                 const struct fact_exit *culprit)
+{
+    const struct past_step *past = crash_last_step_of(judge, culprit->rank);
+    char when[64] = ", before any step";
+
+    if (past)
+        snprintf(when, sizeof(when), ", %s step %llu",
+                 past->split[culprit->rank].unfinished ? "in" : "after",
+                 (unsigned long long)past->step);
+    else if (judge->history.count) /* it was in none of the newest steps */
+        when[0] = '\0';
+    else if (judge->model.attempt)
+        snprintf(when, sizeof(when), ", before any step of attempt %u", judge->model.attempt);
+    verdict_because(draft, crash_source_of(culprit), "rank %u was the first to end: %s%s",
+                    culprit->rank, culprit->text, when);
+}
+
+/* It may have ended because its library noticed something, and not of a fault of its own. */
+static bool crash_noticed(const struct fact_exit *fact)
+{
+    bool left = WIFEXITED(fact->status) || WTERMSIG(fact->status) == SIGABRT;
+
+    return left && crash_words_layer(fact->words, LAYER_UNKNOWN) == LAYER_UNKNOWN;
+}
+
+/* With several communicators the first rank that gives up may wait in another than that in which others disagree. */
+static bool crash_others_disagreed(const struct judge_state *judge, const struct fact_exit *exit,
+                                   uint32_t count, struct verdict *draft)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (hang_disagreed(judge, &exit[i], draft))
+            return true;
+    }
+    return false;
 }
 
 /* A library that notices that ranks disagree ends its process: what they disagree about is the fault. */
-static bool draft_desync(const struct judge_state *judge, const struct fact_exit *first,
-                         struct verdict *draft)
+static bool crash_draft_desync(const struct judge_state *judge, const struct fact_exit *first,
+                               struct verdict *draft)
 {
-    bool noticed = WIFEXITED(first->status) || WTERMSIG(first->status) == SIGABRT;
-
-    if (!noticed || !hang_disagreed(judge, first, draft))
+    if (!crash_noticed(first) ||
+        (!hang_disagreed(judge, first, draft) &&
+         !crash_others_disagreed(judge, judge->exit, judge->exits, draft) &&
+         !crash_others_disagreed(judge, judge->launcher_exit, judge->launcher_exits, draft)))
         return false;
-    draft->since_step = judge->history.count ? judge->last_step + 1 : 0;
+    draft->since_step = crash_step_of(judge, first->rank);
     draft->since_real_ns = first->mono_ns + judge->mono_to_real_ns;
-    crash_say_first(judge, draft, first);
-    say_words(judge, draft, first);
-    say_echoes(judge, draft, first);
+    crash_describe_first(judge, draft, first);
+    crash_describe_last_line(judge, draft, first);
+    crash_describe_echoes(judge, draft, first);
     return true;
 }
 
 /* Somebody else was gone so soon that nobody can tell who was first. */
-static bool one_of_many(const struct judge_state *judge, const struct fact_exit *culprit)
+static bool crash_one_of_many(const struct judge_state *judge, const struct fact_exit *culprit)
 {
     for (uint32_t i = 0; i < judge->exits; i++) {
         const struct fact_exit *fact = &judge->exit[i];
@@ -326,42 +369,71 @@ static bool one_of_many(const struct judge_state *judge, const struct fact_exit 
     return false;
 }
 
+/* It left in order.  Was it missed? */
+static void crash_draft_left(const struct judge_state *judge, const struct fact_exit *culprit,
+                             const struct fact_exit *first, struct verdict *draft)
+{
+    bool missed = crash_blames_others(first);
+
+    draft->layer = LAYER_UNKNOWN;
+    draft->confidence = missed ? 0.5 : 0.4;
+    if (crash_is_unknown(culprit))
+        snprintf(draft->cause, sizeof(draft->cause), "shut down cleanly, exit status unknown");
+    if (!missed || crash_is_unknown(culprit))
+        return;
+    draft->layer = LAYER_USER_CODE;
+    draft->confidence = crash_went_on_without(judge, culprit, first) ? 0.9 : 0.8;
+    snprintf(draft->cause, sizeof(draft->cause),
+             "%s while the others needed it: sys.exit(), or fewer batches than they have",
+             culprit->text);
+}
+
+static void crash_describe_left(const struct judge_state *judge, struct verdict *draft,
+                                const struct fact_exit *culprit, const struct fact_exit *first)
+{
+    const struct past_step *past = crash_last_step_of(judge, culprit->rank);
+
+    verdict_because(
+        draft, crash_is_unknown(culprit) ? "ring" : "launcher",
+        crash_blames_others(first)
+            ? "rank %u left at about the time when rank %u, the first to fail, lost a peer"
+            : "rank %u left before rank %u, the first rank that ended without a message",
+        culprit->rank, first->rank);
+    if (past && crash_went_on_without(judge, culprit, first))
+        verdict_because(draft, "ring", "its last step is %llu, and rank %u began a later one",
+                        (unsigned long long)past->step, first->rank);
+}
+
 static void draft_crash(struct judge_state *judge, const struct fact_exit *culprit,
                         const struct fact_exit *first, struct verdict *draft)
 {
     *draft = (struct verdict){ .kind = VERDICT_CRASH };
-    draft->layer = (uint8_t)crash_layer_of(culprit->status);
+    draft->layer = (uint8_t)crash_words_layer(culprit->words, crash_layer_of(culprit->status));
     snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
     judge_state_add_rank(judge, draft, culprit->rank);
     draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
     if (culprit->status == -1) /* who was gone at the same time may have been it as well */
-        draft->confidence = one_of_many(judge, culprit) ? 0.3 : 0.6;
-    if (culprit->status == 0) { /* left in order, with what is not known; was it missed? */
-        draft->layer = LAYER_UNKNOWN;
-        draft->confidence = crash_blames_others(first) ? 0.5 : 0.4;
-    }
+        draft->confidence = crash_one_of_many(judge, culprit) ? 0.3 : 0.6;
+    if (culprit->status == 0)
+        crash_draft_left(judge, culprit, first, draft);
     if (crash_blames_others(culprit)) { /* the best there is: whom it blames left no word */
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = 0.4;
     }
-    draft->since_step = judge->history.count ? judge->last_step + 1 : 0;
+    draft->since_step = crash_step_of(judge, culprit->rank);
     draft->since_real_ns = culprit->mono_ns + judge->mono_to_real_ns;
     if (culprit->rank == first->rank)
-        crash_say_first(judge, draft, culprit);
+        crash_describe_first(judge, draft, culprit);
     else if (culprit->status == 0)
-        verdict_because(
-            draft, "ring",
-            crash_blames_others(first)
-                ? "rank %u left at about the time when rank %u, the first to fail, lost a peer"
-                : "rank %u left before rank %u, the first rank that ended without a message",
-            culprit->rank, first->rank);
+        crash_describe_left(judge, draft, culprit, first);
     else
         verdict_because(
             draft, "note",
             "rank %u raised an uncaught exception before rank %u, the first to end, lost a peer",
             culprit->rank, first->rank);
-    say_words(judge, draft, culprit);
-    say_echoes(judge, draft, culprit);
+    crash_describe_last_line(judge, draft, culprit);
+    crash_describe_echoes(judge, draft, culprit);
+    crash_point_describe(judge, draft);
     if (draft->layer == LAYER_UNKNOWN && WIFSIGNALED(culprit->status) &&
         WTERMSIG(culprit->status) != SIGABRT)
         verdict_rule_out(draft, LAYER_USER_CODE, "a program does not send itself this signal");
@@ -370,19 +442,28 @@ static void draft_crash(struct judge_state *judge, const struct fact_exit *culpr
 /* Who gives up closes its connections before it has ended: who loses it may be gone sooner, and then it is told to
  * end itself.
  */
-static bool somebody_gave_up(const struct judge_state *judge, const struct fact_exit *first)
+static bool crash_somebody_gave_up(const struct judge_state *judge, const struct fact_exit *first)
 {
     bool gave_up = crash_gave_up(first);
 
-    for (uint32_t i = 0; i < judge->told_count && crash_blames_others(first); i++)
-        gave_up |= crash_gave_up(&judge->told[i]) &&
-                   judge->told[i].mono_ns - first->mono_ns < near_ns(judge);
+    for (uint32_t i = 0; i < judge->launcher_exits && crash_blames_others(first); i++)
+        gave_up |= crash_gave_up(&judge->launcher_exit[i]) &&
+                   judge->launcher_exit[i].mono_ns - first->mono_ns < crash_near_ns(judge);
     return gave_up;
+}
+
+/* The same rank, again before any step: the newest end counts, and the one before is evidence. */
+static void crash_again(struct tracked_verdict *tracked, struct verdict *draft)
+{
+    verdict_because(draft, "launcher", "the previous attempt crashed as well, before any step: %s",
+                    tracked->verdict.cause);
+    judge_state_renew(tracked, draft);
 }
 
 void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
 {
-    const struct fact_exit *first = judge->crash_told ? NULL : first_bad(judge), *culprit = first;
+    const struct fact_exit *first = judge->crash_reported ? NULL : crash_first_bad(judge),
+                           *culprit = first;
     int64_t settle_ns = (int64_t)(judge->limits.crash_settle * 1e9);
     struct fact_exit raised;
     struct verdict draft;
@@ -396,17 +477,19 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
          crash_left_first(judge, first, &raised)))
         culprit = &raised;
     tracked = hang_open(judge);
-    if (!tracked && culprit == first && somebody_gave_up(judge, first))
+    if (!tracked && culprit == first && crash_somebody_gave_up(judge, first))
         tracked = hang_given_up(judge, now_ns);
     if (tracked) {
-        echo_hang(judge, tracked, first);
+        crash_echo_hang(judge, tracked, first);
         return;
     }
-    judge->crash_told = true;
-    if (!draft_desync(judge, first, &draft))
+    judge->crash_reported = true;
+    if (!crash_draft_desync(judge, first, &draft))
         draft_crash(judge, culprit, first, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked) {
+        if (!fresh && tracked->attempt != judge->model.attempt)
+            crash_again(tracked, &draft);
         tracked->seen_step = judge->last_step;
         tracked->attempt = judge->model.attempt;
         tracked->status = culprit->status;
@@ -421,9 +504,9 @@ void crash_beat(struct judge_state *judge, const struct fact_beat *fact)
 
         if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
             tracked->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
-            !may_be_killed(tracked->status))
+            !crash_may_be_killed(tracked->status))
             continue;
-        say_oom(verdict, fact->oom_kills);
+        crash_describe_oom(verdict, fact->oom_kills);
         tracked->changed = true;
     }
 }
@@ -431,7 +514,7 @@ void crash_beat(struct judge_state *judge, const struct fact_beat *fact)
 /* ---- until training goes on ---- */
 
 /* Verdicts that last until training goes on. */
-static bool is_ending(unsigned kind)
+static bool crash_is_ending(unsigned kind)
 {
     return kind == VERDICT_CRASH || kind == VERDICT_HANG || kind == VERDICT_DESYNC;
 }
@@ -442,7 +525,7 @@ void crash_restarted(struct judge_state *judge, uint32_t attempt)
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
         struct verdict *verdict = &tracked->verdict;
 
-        if (!is_ending(verdict->kind) || !tracked->open || tracked->attempt >= attempt)
+        if (!crash_is_ending(verdict->kind) || !tracked->open || tracked->attempt >= attempt)
             continue;
         snprintf(verdict->plan, sizeof(verdict->plan), "all ranks restarted as attempt %u",
                  attempt);
@@ -454,8 +537,9 @@ void crash_restarted(struct judge_state *judge, uint32_t attempt)
 /* Those who began again within an attempt train.  The ledger has no account of such a restart by itself, so the verdict
  * has no cost.
  */
-static void recovered_by_restart(const struct judge_state *judge, struct tracked_verdict *tracked,
-                                 const struct past_step *past)
+static void crash_recovered_by_restart(const struct judge_state *judge,
+                                       struct tracked_verdict *tracked,
+                                       const struct past_step *past)
 {
     struct verdict *verdict = &tracked->verdict;
 
@@ -474,10 +558,10 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (!is_ending(tracked->verdict.kind) || !tracked->open)
+        if (!crash_is_ending(tracked->verdict.kind) || !tracked->open)
             continue;
         if (tracked->restarted) {
-            recovered_by_restart(judge, tracked, past);
+            crash_recovered_by_restart(judge, tracked, past);
             continue;
         }
         /* Late steps of the attempt that crashed are no recovery. */

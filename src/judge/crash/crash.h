@@ -1,8 +1,8 @@
-/* crash.h - who died first, and of what.
+/* crash.h - which rank died first, and why.
  *
- * A rank that dies takes its peers with it: they see a lost connection and end, too.  The first to
- * end badly is the culprit, one killed by a signal before one that left by itself when both are seen at
- * once; everyone else's error is an echo.
+ * When a rank dies, its peers lose a connection and end as well.  The culprit is the first rank that ended badly; if two
+ * are observed at once, one that was killed by a signal comes before one that exited.  The errors of all other ranks are
+ * follow-on errors.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

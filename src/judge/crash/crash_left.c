@@ -1,9 +1,9 @@
-/* crash_left.c - ends of ranks whose exit status nobody knows: another launcher is their parent.
+/* crash_left.c - ranks that left in order, or with an exit status that nobody knows because another launcher is their parent.
  *
- * Their rings tell when they were gone and whether they were closed in order, which an interpreter does after an exception,
- * too.  Who noted an exception that nobody caught and blames nobody else for it has failed.  Of the others, those who
- * lost a peer or are gone without a word, it cannot be said before the attempt is over: launchers end workers when members
- * come and go, and people end launchers.
+ * A rank whose status is known to be 0 is no fault by itself; where others lose a peer then, it is the one that they miss.
+ * Their rings show when they ended and whether they were closed in order, which an interpreter also does after an exception.
+ * A rank that noted an uncaught exception and blames no other rank has failed.  Ranks that lost a peer or ended without a
+ * note are judged when the attempt is over: launchers end workers when members come and go, and people end launchers.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -27,7 +27,7 @@ bool crash_is_left(const struct fact_exit *fact)
 }
 
 /* Ctrl-C is no fault of the rank that hears it. */
-static bool ends_a_rank(const struct fact_note *fact)
+static bool crash_ends_a_rank(const struct fact_note *fact)
 {
     static const char interrupt[] = CRASH_UNCAUGHT "KeyboardInterrupt";
 
@@ -35,9 +35,9 @@ static bool ends_a_rank(const struct fact_note *fact)
            strncmp(fact->text, interrupt, strlen(interrupt)) != 0;
 }
 
-static const struct fact_note *note_of(const struct judge_state *judge, uint32_t rank)
+static const struct fact_note *crash_note_of(const struct judge_state *judge, uint32_t rank)
 {
-    if (judge->raised.text[0] && judge->raised.rank == rank && ends_a_rank(&judge->raised))
+    if (judge->raised.text[0] && judge->raised.rank == rank && crash_ends_a_rank(&judge->raised))
         return &judge->raised;
     for (uint32_t i = 0; i < judge->uncaught_count; i++) {
         if (judge->uncaught[i].rank == rank)
@@ -49,8 +49,8 @@ static const struct fact_note *note_of(const struct judge_state *judge, uint32_t
 /* The first is why it ends; of more ranks than there is room for, `raised` has the one that matters most. */
 void crash_left_note(struct judge_state *judge, const struct fact_note *fact)
 {
-    if (ends_a_rank(fact) && judge->uncaught_count < COUNT(judge->uncaught) &&
-        !note_of(judge, fact->rank))
+    if (crash_ends_a_rank(fact) && judge->uncaught_count < COUNT(judge->uncaught) &&
+        !crash_note_of(judge, fact->rank))
         judge->uncaught[judge->uncaught_count++] = *fact;
 }
 
@@ -69,7 +69,7 @@ void crash_fill_noted(const struct judge_state *judge, const struct fact_note *n
 void crash_left_as(const struct judge_state *judge, const struct fact_exit *fact,
                    struct fact_exit *ret)
 {
-    const struct fact_note *note = note_of(judge, fact->rank);
+    const struct fact_note *note = crash_note_of(judge, fact->rank);
 
     if (note) {
         crash_fill_noted(judge, note, ret);
@@ -114,8 +114,9 @@ bool crash_left_first(const struct judge_state *judge, const struct fact_exit *f
         const struct fact_exit *left = &judge->left[i];
         double before = (double)(first->mono_ns - left->mono_ns) / 1e9;
 
-        /* An interpreter takes its time to end: who lost it may be seen to fail before. */
-        if (left->status == 0 && left->rank != first->rank && before <= judge->limits.crash_near &&
+        /* An interpreter takes its time to end: who lost it may be seen to fail before.  Others may miss a rank late. */
+        if (left->status == 0 && left->rank != first->rank &&
+            (before <= judge->limits.crash_near || !crash_is_unknown(left)) &&
             before >= (first->status == -1 ? 0 : -judge->limits.crash_near) &&
             (!found || left->mono_ns < found->mono_ns))
             found = left;
@@ -123,7 +124,6 @@ bool crash_left_first(const struct judge_state *judge, const struct fact_exit *f
     if (!found)
         return false;
     *ret = *found;
-    snprintf(ret->text, sizeof(ret->text), "shut down cleanly, exit status unknown");
     return true;
 }
 
@@ -138,11 +138,12 @@ void crash_workers_restarted(struct judge_state *judge)
     uint32_t kept = 0;
 
     crash_left_clear(judge);
+    crash_points_restart(judge);
     for (uint32_t i = 0; i < judge->exits; i++) {
         if (!crash_is_left(&judge->exit[i]))
             judge->exit[kept++] = judge->exit[i];
     }
-    judge->crash_told &= kept > 0;
+    judge->crash_reported &= kept > 0;
     judge->exits = kept;
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];

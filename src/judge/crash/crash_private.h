@@ -1,4 +1,4 @@
-/* crash_private.h - what tells a culprit from those who only noticed.
+/* crash_private.h - shared by the files of the crash judge: which exits are causes, and which are follow-on errors.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -8,42 +8,59 @@
 #include "judge/state.h"
 
 #define CRASH_UNCAUGHT                                                                             \
-    "uncaught " /* as the Python package begins its note; "in thread NAME: " may be before it */
+    "uncaught " /* the note of the Python package begins so; "in thread NAME: " may be before it */
 #define CRASH_RESTARTED "its launcher restarted the workers"
-#define CRASH_NOTED "ended by an exception" /* text of an exit that only a note tells of */
+#define CRASH_NOTED "ended by an exception" /* text of an exit that is known only by a note */
 
-/* What a rank says when another one is gone or does not answer: its own end is an echo. */
+/* crash_point.c: what a rank notes when its part of a checkpoint is verified: the step, and the step of the ring in which it
+ * was saved.
+ */
+#define CRASH_POINT "checkpoint of step %" SCNu64 " is verified, saved in step %" SCNu64
+#define CRASH_POINT_TEXT "checkpoint of step %" PRIu64 " is verified, saved in step %" PRIu64
+/* Whether it was such a note. */
+bool crash_point_note(struct judge_state *judge, const struct fact_note *fact);
+/* Workers were begun again: checkpoints that only some of those before them have verified are forgotten. */
+void crash_points_restart(struct judge_state *judge);
+/* From where the job can continue, and what is lost. */
+void crash_point_describe(const struct judge_state *judge, struct verdict *draft);
+
+/* crash_words.c: the line that says most, without its prefix; *size 0: there is none. */
+const char *crash_best_line(const char *words, size_t *size);
+/* The layer of the fault that the words name; `other`: they name none. */
+unsigned crash_words_layer(const char *words, unsigned other);
+bool crash_words_blame(const char *words);
+/* Whether the text says that another rank is gone or does not answer: then this exit is a follow-on error ... */
 bool crash_blames_others(const struct fact_exit *fact);
-/* ... and that it waited until it gave up, rather than that somebody hung up on it. */
+/* ... and that the rank waited until a timeout, rather than that a peer closed the connection. */
 bool crash_gave_up(const struct fact_exit *fact);
 
-/* Its exit status is known to nobody: no launcher of ours is its parent. */
+/* Its exit status is not known: its parent is no launcher of ours ... */
 bool crash_is_unknown(const struct fact_exit *fact);
-/* ... and that it ended is known by its ring alone, or by what it noted. */
+/* ... and only its ring, or a note, shows that it ended. */
 bool crash_is_left(const struct fact_exit *fact);
-/* One that may be the culprit or an echo. */
+/* Adds an exit that may be a cause or a follow-on error. */
 void crash_add(struct judge_state *judge, const struct fact_exit *fact);
-/* What such an exit was, with what the rank noted before it. */
+/* Such an exit, with what the rank noted before it. */
 void crash_left_as(const struct judge_state *judge, const struct fact_exit *fact,
                    struct fact_exit *ret);
 void crash_left_exit(struct judge_state *judge, const struct fact_exit *left);
-/* The rank that closed its ring and left, nobody knows with what, before `first` was gone or when it lost somebody: `first`
- * was then ended for its sake, for all that is known.  false: none.
+/* The rank that closed its ring and left with an unknown status before `first` ended or lost a peer: as far as is known,
+ * `first` ended because of it.  false: none.
  */
 bool crash_left_first(const struct judge_state *judge, const struct fact_exit *first,
                       struct fact_exit *ret);
 void crash_left_note(struct judge_state *judge, const struct fact_note *fact);
 void crash_left_clear(struct judge_state *judge);
-/* An exit for want of one: that of an interpreter which ended with this exception. */
+/* Makes an exit from a note: that of an interpreter which ended with this exception. */
 void crash_fill_noted(const struct judge_state *judge, const struct fact_note *note,
                       struct fact_exit *ret);
 
-/* An exit that nobody needs to explain, since its rank was told to end: it may have begun to before. */
-void crash_told_exit(struct judge_state *judge, const struct fact_exit *fact);
-/* Keeps notes of exceptions that nobody caught and that blame nobody else. */
+/* An exit of a rank that the launcher ended: it needs no explanation, unless the rank had begun to fail before. */
+void crash_launcher_exit(struct judge_state *judge, const struct fact_exit *fact);
+/* Keeps notes of uncaught exceptions that blame no other rank. */
 void crash_raised_note(struct judge_state *judge, const struct fact_note *fact);
-/* The rank that had raised before `first`, who blames others, ended: while its interpreter was being taken down
- * the others noticed and were quicker.  false: there is none.  *ret is how it ended, as far as that is known.
+/* The rank that had raised an exception before `first`, whose exit blames others: its interpreter shut down more slowly than
+ * the others noticed.  false: none.  *ret is how it ended, as far as is known.
  */
 bool crash_raised(const struct judge_state *judge, const struct fact_exit *first,
                   struct fact_exit *ret);

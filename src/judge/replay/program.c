@@ -15,7 +15,8 @@
 #include "judge/replay/program_private.h"
 #include "judge/thresholds.h"
 
-#define LARGE_OPS 1000000 /* from here on a program is built anew only when it must be */
+#define REPLAY_OP_BYTES 64 /* of the order in which a replay visits its ops; measured */
+#define LARGE_OPS 1000000  /* from here on a program is built anew only when it must be */
 
 int program_create(struct program **ret)
 {
@@ -57,6 +58,16 @@ void program_destroy(struct program *program)
     free(program);
 }
 
+size_t program_bytes(const struct program *program)
+{
+    size_t bytes =
+        sizeof(*program) + 4 * program->held * sizeof(int64_t) + program->ops * REPLAY_OP_BYTES;
+
+    if (program->place)
+        bytes += program->world * sizeof(*program->place);
+    return bytes + (program->replay ? replay_scratch_bytes(program->replay) : 0);
+}
+
 static uint64_t program_key(const struct model *model, const struct job_step *job_step, bool learnt)
 {
     uint64_t key = hash64_u64(1, hash64_u64(model->world, model->members_version));
@@ -86,7 +97,7 @@ static int program_room(struct program *program)
     return 0;
 }
 
-static void answers_forget(struct program *program)
+static void program_answers_forget(struct program *program)
 {
     program->have_replayed = program->have_ideal = program->have_typical = false;
     program->have_trial = false;
@@ -128,14 +139,14 @@ int program_load(struct program *program, const struct model *model,
 
     program->model = model;
     program->world = model->world;
-    answers_forget(program);
+    program_answers_forget(program);
     if (key == program->key)
         result = program_measure(program, job_step, splitter);
     else if (program_still_good(program, program_key(model, job_step, false), job_step, splitter))
         return 0;
     else
         result = program_renew(program, model, job_step, splitter, key);
-    answers_forget(program);
+    program_answers_forget(program);
     return result;
 }
 
@@ -178,7 +189,7 @@ bool program_fits(struct program *program)
     return program->measured > 0 && (double)off <= (double)program->measured * program->fit_share;
 }
 
-static bool op_is_local(const struct op_form *op)
+static bool program_op_is_local(const struct op_form *op)
 {
     return op->kind == OP_HOST || op->kind == OP_END || op->kind == OP_SPAN;
 }
@@ -188,7 +199,7 @@ static bool op_is_local(const struct op_form *op)
 /* A message that is there when its receiver comes takes it no time.  With everybody on time it would, as it
  * does on the peers: else a step would be better than ideal for the slack that a straggler makes.
  */
-static bool op_is_message(const struct op_form *op)
+static bool program_op_is_message(const struct op_form *op)
 {
     return op->kind == OP_COMM && op->role != REPLAY_BOTH;
 }
@@ -196,16 +207,16 @@ static bool op_is_message(const struct op_form *op)
 /* Ranks of a class begin a step as far apart as the one before has left them, which a straggler in it
  * does; with everybody on time they begin together.
  */
-static bool op_is_typical(const struct op_form *op)
+static bool program_op_is_typical(const struct op_form *op)
 {
-    return op_is_local(op) || op_is_message(op) || op->kind == OP_BEGIN;
+    return program_op_is_local(op) || program_op_is_message(op) || op->kind == OP_BEGIN;
 }
 
 /* A typical duration for every local op: the median at its place over the rank's peers of the
  * same class.  Large groups are sampled evenly; the median of 65 is within a few per cent
  * of a rank's place in the group.
  */
-static void group_typical(struct program *program, const uint32_t *member, uint32_t count)
+static void program_group_typical(struct program *program, const uint32_t *member, uint32_t count)
 {
     size_t ops = program->place[member[0]].count;
     uint32_t stride = (count + PEERS_SAMPLED - 1) / PEERS_SAMPLED;
@@ -216,7 +227,7 @@ static void group_typical(struct program *program, const uint32_t *member, uint3
         size_t used = 0;
         int64_t typical;
 
-        if (!op_is_typical(op)) {
+        if (!program_op_is_typical(op)) {
             for (uint32_t i = 0; i < count; i++)
                 program->typical[op_at(program, member[i], place)] =
                     program->duration[op_at(program, member[i], place)];
@@ -229,12 +240,12 @@ static void group_typical(struct program *program, const uint32_t *member, uint3
             const size_t at = op_at(program, member[i], place);
 
             program->typical[at] =
-                op_is_message(op) ? MAX(program->duration[at], typical) : typical;
+                program_op_is_message(op) ? MAX(program->duration[at], typical) : typical;
         }
     }
 }
 
-static int compare_members(const void *a, const void *b)
+static int program_compare_members(const void *a, const void *b)
 {
     const uint64_t *left = a, *right = b;
 
@@ -245,7 +256,36 @@ static int compare_members(const void *a, const void *b)
     return 0;
 }
 
-static bool typical_fill(struct program *program)
+static uint32_t program_class_end(const uint64_t (*key)[3], uint32_t first, uint32_t to)
+{
+    uint32_t end = first + 1;
+
+    while (end < to && key[end][1] == key[first][1])
+        end++;
+    return end;
+}
+
+/* Peers of several classes: each is held against the largest other one. */
+static void program_classes_typical(struct program *program, const uint64_t (*key)[3],
+                                    const uint32_t *member, uint32_t from, uint32_t to)
+{
+    for (uint32_t first = from, end; first < to; first = end) {
+        uint32_t largest = first, most = 0;
+
+        end = program_class_end(key, first, to);
+        for (uint32_t other = from, next; other < to; other = next) {
+            next = program_class_end(key, other, to);
+            if (other != first && next - other > most) {
+                largest = other;
+                most = next - other;
+            }
+        }
+        if (most >= end - first)
+            program_unlike_typical(program, member + first, end - first, member + largest, most);
+    }
+}
+
+static bool program_typical_fill(struct program *program)
 {
     CLEAN(free_clean) uint64_t(*key)[3] = malloc(program->world * sizeof(*key));
     CLEAN(free_clean) uint32_t *member = malloc(program->world * sizeof(*member));
@@ -262,13 +302,19 @@ static bool typical_fill(struct program *program)
         key[count][1] = program->place[rank].form->class;
         key[count++][2] = rank;
     }
-    qsort(key, count, sizeof(*key), compare_members);
+    qsort(key, count, sizeof(*key), program_compare_members);
     for (uint32_t i = 0; i < count; i++)
         member[i] = (uint32_t)key[i][2];
     for (uint32_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && key[to][0] == key[from][0] && key[to][1] == key[from][1];)
             to++;
-        group_typical(program, member + from, to - from);
+        program_group_typical(program, member + from, to - from);
+    }
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && key[to][0] == key[from][0];)
+            to++;
+        if (key[from][1] != key[to - 1][1])
+            program_classes_typical(program, key, member, from, to);
     }
     program->have_typical = true;
     return true;
@@ -277,7 +323,7 @@ static bool typical_fill(struct program *program)
 int64_t program_ideal_ns(struct program *program)
 {
     if (!program->have_ideal) {
-        if (!typical_fill(program))
+        if (!program_typical_fill(program))
             return program_replayed_ns(program);
         /* Where ranks are fast at different places, all at their median can be slower than that. */
         program->ideal =
@@ -288,7 +334,7 @@ int64_t program_ideal_ns(struct program *program)
 }
 
 /* The trial durations are the measured ones but while a question is asked. */
-static void trial_reset(struct program *program, const uint8_t *flag)
+static void program_trial_reset(struct program *program, const uint8_t *flag)
 {
     for (uint32_t rank = 0; rank < program->world; rank++) {
         for (size_t i = 0; flag[rank] && i < program->place[rank].count; i++) {
@@ -299,7 +345,7 @@ static void trial_reset(struct program *program, const uint8_t *flag)
     }
 }
 
-static void trial_fill(struct program *program)
+static void program_trial_fill(struct program *program)
 {
     if (!program->have_trial)
         memcpy(program->trial, program->duration, program->ops * sizeof(int64_t));
@@ -310,9 +356,9 @@ int64_t program_without_ns(struct program *program, const uint8_t *flag)
 {
     int64_t period;
 
-    if (!typical_fill(program))
+    if (!program_typical_fill(program))
         return program_replayed_ns(program);
-    trial_fill(program);
+    program_trial_fill(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         for (size_t i = 1; flag[rank] && i < program->place[rank].count;
              i++) { /* begins as it did */
@@ -322,7 +368,7 @@ int64_t program_without_ns(struct program *program, const uint8_t *flag)
         }
     }
     period = program_period_ns(program, program->trial);
-    trial_reset(program, flag);
+    program_trial_reset(program, flag);
     return period;
 }
 
@@ -344,7 +390,7 @@ int64_t program_scaled_ns(struct program *program, const double *scale)
 void program_costs_ns(struct program *program, int64_t *cost_ns)
 {
     memset(cost_ns, 0, program->world * sizeof(*cost_ns));
-    if (!typical_fill(program))
+    if (!program_typical_fill(program))
         return;
     program_replayed_ns(program);
     replay_run(program->replay, program->duration, program->scratch, NULL, NULL);
@@ -353,7 +399,7 @@ void program_costs_ns(struct program *program, int64_t *cost_ns)
         for (size_t i = 0; i < program->place[rank].count; i++) {
             const size_t at = op_at(program, rank, i);
 
-            if (program->slack[at] == 0 && op_is_local(&program->place[rank].form->op[i]))
+            if (program->slack[at] == 0 && program_op_is_local(&program->place[rank].form->op[i]))
                 cost_ns[rank] += MAX(0, program->duration[at] - program->typical[at]);
         }
     }
@@ -362,8 +408,8 @@ void program_costs_ns(struct program *program, int64_t *cost_ns)
 /* ---- a step with less time in a phase, or with other transfers ---- */
 
 /* How much of [from, to) the host of a rank was in a phase of this kind. */
-static int64_t phase_overlap(const struct model_class *class, const struct item_time *time,
-                             unsigned phase, int64_t from_ns, int64_t to_ns)
+static int64_t program_phase_overlap(const struct model_class *class, const struct item_time *time,
+                                     unsigned phase, int64_t from_ns, int64_t to_ns)
 {
     int64_t sum = 0;
 
@@ -380,8 +426,8 @@ static int64_t phase_overlap(const struct model_class *class, const struct item_
 }
 
 /* Takes up to `less` from the host's ops in the phase. */
-static void rank_shorten(struct program *program, const struct job_step *job_step, uint32_t rank,
-                         unsigned phase, int64_t less_ns)
+static void program_rank_shorten(struct program *program, const struct job_step *job_step,
+                                 uint32_t rank, unsigned phase, int64_t less_ns)
 {
     const struct form *form = program->place[rank].form;
     const struct fact_step *step = &job_step->step_of[rank];
@@ -396,7 +442,7 @@ static void rank_shorten(struct program *program, const struct job_step *job_ste
         if (form->op[i].kind != OP_HOST && !end)
             continue;
         now = end ? step->duration_ns + step->tail_ns : step->time[form->op[i].item].enqueue_ns;
-        part = MIN(program->trial[at], phase_overlap(class, step->time, phase, point, now));
+        part = MIN(program->trial[at], program_phase_overlap(class, step->time, phase, point, now));
         part = MIN(part, less_ns);
         program->trial[at] -= part;
         less_ns -= part;
@@ -404,7 +450,7 @@ static void rank_shorten(struct program *program, const struct job_step *job_ste
     }
 }
 
-static void trial_begin(struct program *program)
+static void program_trial_begin(struct program *program)
 {
     memcpy(program->trial, program->duration, program->ops * sizeof(int64_t));
     program->have_trial = false; /* it is another question's, afterwards */
@@ -413,10 +459,10 @@ static void trial_begin(struct program *program)
 int64_t program_shorter_ns(struct program *program, const struct job_step *job_step, unsigned phase,
                            const int64_t *less_ns)
 {
-    trial_begin(program);
+    program_trial_begin(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         if (program->place[rank].form && job_step->shape_of[rank])
-            rank_shorten(program, job_step, rank, phase, less_ns[rank]);
+            program_rank_shorten(program, job_step, rank, phase, less_ns[rank]);
     }
     return program_period_ns(program, program->trial);
 }
@@ -424,7 +470,7 @@ int64_t program_shorter_ns(struct program *program, const struct job_step *job_s
 int64_t program_transfers_ns(struct program *program, const struct job_step *job_step,
                              program_transfer *transfer, void *arg)
 {
-    trial_begin(program);
+    program_trial_begin(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         const struct form *form = program->place[rank].form;
 

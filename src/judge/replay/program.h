@@ -15,7 +15,8 @@ struct program;
 
 int program_create(struct program **ret);
 void program_destroy(struct program *program);
-void program_clear(struct program *program); /* the next step builds it anew */
+size_t program_bytes(const struct program *program); /* of memory, about */
+void program_clear(struct program *program);         /* the next step builds it anew */
 
 /* Loads a step: the program is built anew only when the structure has changed.  The step must
  * have been split just before.  -ELOOP and the like: this step cannot be replayed.

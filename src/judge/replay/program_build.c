@@ -25,7 +25,7 @@ struct form_builder { /* of one form */
     bool keep_launches;
 };
 
-static uint32_t op_add(struct form *form, struct op_form op)
+static uint32_t program_op_add(struct form *form, struct op_form op)
 {
     if (!ARRAY_FIT(form->op, form->room, form->ops + 1))
         return REPLAY_NONE;
@@ -34,8 +34,8 @@ static uint32_t op_add(struct form *form, struct op_form op)
 }
 
 /* Everything in `wanted` must have ended: at most two fit an op, more need joins. */
-static int deps_fold(struct form_builder *builder, const uint32_t *wanted, size_t count,
-                     uint32_t dep[2])
+static int program_deps_fold(struct form_builder *builder, const uint32_t *wanted, size_t count,
+                             uint32_t dep[2])
 {
     uint32_t have[2] = { REPLAY_NONE, REPLAY_NONE };
     size_t used = 0;
@@ -44,9 +44,10 @@ static int deps_fold(struct form_builder *builder, const uint32_t *wanted, size_
         if (wanted[i] == REPLAY_NONE)
             continue;
         if (used == 2) {
-            uint32_t join = op_add(builder->form, (struct op_form){ .kind = OP_JOIN,
-                                                                    .join = builder->form->joins++,
-                                                                    .dep = { have[0], have[1] } });
+            uint32_t join =
+                program_op_add(builder->form, (struct op_form){ .kind = OP_JOIN,
+                                                                .join = builder->form->joins++,
+                                                                .dep = { have[0], have[1] } });
 
             if (join == REPLAY_NONE)
                 return -ENOMEM;
@@ -60,7 +61,7 @@ static int deps_fold(struct form_builder *builder, const uint32_t *wanted, size_
     return 0;
 }
 
-static int host_add(struct form_builder *builder, enum op_kind kind, uint32_t point)
+static int program_host_add(struct form_builder *builder, enum op_kind kind, uint32_t point)
 {
     const struct model_class *class = builder->class;
     struct op_form op = { .item = point,
@@ -71,17 +72,18 @@ static int host_add(struct form_builder *builder, enum op_kind kind, uint32_t po
     if (op.halt == HALT_NEWEST)
         op.dep[0] = builder->newest[class->line[point - 1]];
     if (op.halt == HALT_ALL) {
-        int result = deps_fold(builder, builder->newest + 1, class->lines - 1, op.dep);
+        int result = program_deps_fold(builder, builder->newest + 1, class->lines - 1, op.dep);
 
         if (result < 0)
             return result;
     }
-    builder->host = op_add(builder->form, op);
+    builder->host = program_op_add(builder->form, op);
     return builder->host == REPLAY_NONE ? -ENOMEM : 0;
 }
 
 /* What a span waits for on other lines. */
-static uint32_t span_wants(const struct form_builder *builder, uint32_t item, uint32_t *wanted)
+static uint32_t program_span_wants(const struct form_builder *builder, uint32_t item,
+                                   uint32_t *wanted)
 {
     const struct model_class *class = builder->class;
     uint32_t line = class->line[item], count = 0;
@@ -98,7 +100,8 @@ static uint32_t span_wants(const struct form_builder *builder, uint32_t item, ui
 /* A communication op follows the newest span and the communication launched since: a message that
  * is sent on after a tensor group's reduction.  What was launched earlier, the span has waited for.
  */
-static uint32_t comm_wants(const struct form_builder *builder, uint32_t item, uint32_t *wanted)
+static uint32_t program_comm_wants(const struct form_builder *builder, uint32_t item,
+                                   uint32_t *wanted)
 {
     const struct model_class *class = builder->class;
     bool span = class->after_span[item] && builder->span != REPLAY_NONE;
@@ -116,7 +119,7 @@ static uint32_t comm_wants(const struct form_builder *builder, uint32_t item, ui
     return count;
 }
 
-static int stream_add(struct form_builder *builder, uint32_t item)
+static int program_stream_add(struct form_builder *builder, uint32_t item)
 {
     const struct model_class *class = builder->class;
     uint32_t line = class->line[item], wanted[MODEL_LINES_MAX + 2], count = 0, added;
@@ -127,15 +130,15 @@ static int stream_add(struct form_builder *builder, uint32_t item)
     if (builder->keep_launches || class->prompt[item])
         wanted[count++] = builder->host;
     if (op.kind == OP_SPAN)
-        count += span_wants(builder, item, wanted + count);
+        count += program_span_wants(builder, item, wanted + count);
     else
-        count += comm_wants(builder, item, wanted + count);
+        count += program_comm_wants(builder, item, wanted + count);
     if (class->kind[item] == ITEM_P2P) /* sends are taken to be buffered */
         op.role = class->what[item] == LOCKSTEP_OP_SEND ? REPLAY_GIVES : REPLAY_WAITS;
-    result = deps_fold(builder, wanted, count, op.dep);
+    result = program_deps_fold(builder, wanted, count, op.dep);
     if (result < 0)
         return result;
-    added = op_add(builder->form, op);
+    added = program_op_add(builder->form, op);
     if (added == REPLAY_NONE)
         return -ENOMEM;
     builder->newest[line] = added;
@@ -155,17 +158,17 @@ static int form_build(struct form_builder *builder)
         builder->newest[line] = REPLAY_NONE;
         builder->count[line] = 0;
     }
-    builder->host = op_add(
+    builder->host = program_op_add(
         builder->form, (struct op_form){ .kind = OP_BEGIN, .dep = { REPLAY_NONE, REPLAY_NONE } });
     if (builder->host == REPLAY_NONE)
         return -ENOMEM;
     for (uint32_t i = 0; i < class->count && result == 0; i++) {
         if (builder->keep_launches || class->prompt[i] || class_halt(class, i) != HALT_NONE)
-            result = host_add(builder, OP_HOST, i);
+            result = program_host_add(builder, OP_HOST, i);
         if (result == 0 && class->kind[i] != ITEM_PHASE)
-            result = stream_add(builder, i);
+            result = program_stream_add(builder, i);
     }
-    return result < 0 ? result : host_add(builder, OP_END, class->count);
+    return result < 0 ? result : program_host_add(builder, OP_END, class->count);
 }
 
 static int form_make(struct form *form, const struct model_class *class, bool keep_launches)
@@ -237,8 +240,8 @@ static int forms_make(struct program *program, const struct model *model,
 }
 
 /* Writes out one rank's ops: their numbers, their lines, and whom they meet. */
-static void rank_write(const struct program *program, uint32_t rank, const uint32_t *number,
-                       struct replay_op *op)
+static void program_rank_write(const struct program *program, uint32_t rank, const uint32_t *number,
+                               struct replay_op *op)
 {
     const struct form_place *place = &program->place[rank];
     const struct form *form = place->form;
@@ -282,7 +285,7 @@ int program_build(struct program *program, const struct model *model,
         return -ENOMEM;
     for (uint32_t rank = 0; rank < model->world; rank++) {
         if (program->place[rank].form)
-            rank_write(program, rank, split_numbers(splitter, rank), op);
+            program_rank_write(program, rank, split_numbers(splitter, rank), op);
     }
     result = replay_create(op, program->ops, &program->replay, NULL);
     if (result < 0)

@@ -15,12 +15,12 @@
 /* What cannot be explained by anything an op waits for counts as its own up to this much; more is
  * left out, so that the replay then does not fit and nothing is built on it.
  */
-static int64_t gap_cap_ns(int64_t total_ns)
+static int64_t program_gap_cap_ns(int64_t total_ns)
 {
     return MAX(300000, total_ns / 100);
 }
 
-struct loader { /* of one rank's durations */
+struct program_loader { /* of one rank's durations */
     const struct item_time *time;
     const struct model_class *class;
     int64_t cap_ns, total_ns, begin_ns;
@@ -31,7 +31,8 @@ struct loader { /* of one rank's durations */
     bool gaps; /* one of its ops came last, and late for no reason */
 };
 
-static int64_t host_duration(struct loader *loader, const struct op_form *info, int64_t now_ns)
+static int64_t program_host_duration(struct program_loader *loader, const struct op_form *info,
+                                     int64_t now_ns)
 {
     int64_t from = loader->point_ns;
 
@@ -44,13 +45,14 @@ static int64_t host_duration(struct loader *loader, const struct op_form *info, 
 }
 
 /* The unexplained time before an op's start, cut. */
-static int64_t op_gap(const struct loader *loader, uint32_t item, int64_t ready_ns)
+static int64_t program_op_gap(const struct program_loader *loader, uint32_t item, int64_t ready_ns)
 {
     return MAX(0, MIN(loader->time[item].start_ns - ready_ns, loader->cap_ns));
 }
 
 /* The latest end of what an op waits for on other lines, of items from `from` on; as in the program. */
-static int64_t others_ready(const struct loader *loader, uint32_t item, uint32_t from)
+static int64_t program_others_ready(const struct program_loader *loader, uint32_t item,
+                                    uint32_t from)
 {
     const struct model_class *class = loader->class;
     int64_t ready = INT64_MIN / 2;
@@ -68,16 +70,17 @@ static int64_t others_ready(const struct loader *loader, uint32_t item, uint32_t
 }
 
 /* When an op could have started, by what it waits for: not after it did, since that is blurred. */
-static int64_t op_ready(const struct loader *loader, uint32_t item)
+static int64_t program_op_ready(const struct program_loader *loader, uint32_t item)
 {
     const struct model_class *class = loader->class;
     const struct item_time *time = &loader->time[item];
     int64_t ready = MAX(loader->end_ns[class->line[item]], time->enqueue_ns);
 
     if (class->kind[item] == ITEM_SPAN)
-        ready = MAX(ready, others_ready(loader, item, 0));
+        ready = MAX(ready, program_others_ready(loader, item, 0));
     else if (class->after_span[item] && loader->span_end_ns > INT64_MIN / 2)
-        ready = MAX(ready, MAX(loader->span_end_ns, others_ready(loader, item, loader->span_item)));
+        ready = MAX(
+            ready, MAX(loader->span_end_ns, program_others_ready(loader, item, loader->span_item)));
     return MIN(ready, time->start_ns);
 }
 
@@ -85,8 +88,8 @@ static int64_t op_ready(const struct loader *loader, uint32_t item)
  * its line has taken it while it ran has none: how long it took by itself is not known, and what is
  * left of it counts with the next.
  */
-static int64_t comm_duration(const struct loader *loader, const struct op_form *info,
-                             const struct meeting *meeting)
+static int64_t program_comm_duration(const struct program_loader *loader,
+                                     const struct op_form *info, const struct meeting *meeting)
 {
     const struct item_time *time = &loader->time[info->item];
     int64_t arrival = loader->begin_ns + MAX(time->start_ns, loader->end_ns[info->line]);
@@ -98,22 +101,22 @@ static int64_t comm_duration(const struct loader *loader, const struct op_form *
     return MAX(0, loader->begin_ns + time->end_ns - arrival);
 }
 
-static int64_t op_duration(struct loader *loader, const struct op_form *info,
-                           const struct meeting *meeting, int64_t *last_gap)
+static int64_t program_op_duration(struct program_loader *loader, const struct op_form *info,
+                                   const struct meeting *meeting, int64_t *last_gap)
 {
     const struct item_time *time = &loader->time[info->item];
     int64_t duration, gap;
 
     if (info->kind == OP_SPAN) {
         duration = time->end_ns - time->start_ns +
-                   op_gap(loader, info->item, op_ready(loader, info->item));
+                   program_op_gap(loader, info->item, program_op_ready(loader, info->item));
         loader->span_end_ns = time->end_ns;
         loader->span_item = info->item;
     } else {
-        duration = comm_duration(loader, info, meeting);
+        duration = program_comm_duration(loader, info, meeting);
         /* The one that comes last moves all: its gap belongs to the transfer of each. */
         if (loader->begin_ns + time->start_ns == meeting->last_arrival_ns &&
-            (gap = op_gap(loader, info->item, op_ready(loader, info->item))) > 0) {
+            (gap = program_op_gap(loader, info->item, program_op_ready(loader, info->item))) > 0) {
             *last_gap = gap;
             loader->gaps = true;
         }
@@ -164,15 +167,15 @@ static void tile_write(const struct program *program, const struct tile *tile)
 }
 
 /* `duration` is the rank's in a tile.  True: some member that came last had a gap. */
-static bool rank_durations(const struct program *program, const struct job_step *job_step,
-                           const struct splitter *splitter, uint32_t rank, int64_t *last_gap,
-                           int64_t *duration)
+static bool program_rank_durations(const struct program *program, const struct job_step *job_step,
+                                   const struct splitter *splitter, uint32_t rank,
+                                   int64_t *last_gap, int64_t *duration)
 {
     const struct fact_step *step = &job_step->step_of[rank];
     const struct form *form = program->place[rank].form;
     const uint32_t *number = split_numbers(splitter, rank);
     const struct meeting *meeting = split_meeting_base(splitter);
-    struct loader loader = {
+    struct program_loader loader = {
         .time = step->time,
         .class = job_step->shape_of[rank]->class,
         .total_ns = step->duration_ns + step->tail_ns,
@@ -181,22 +184,22 @@ static bool rank_durations(const struct program *program, const struct job_step 
         .span_end_ns = INT64_MIN / 2,
     };
 
-    loader.cap_ns = gap_cap_ns(loader.total_ns);
+    loader.cap_ns = program_gap_cap_ns(loader.total_ns);
     for (uint32_t i = 0; i < form->ops; i++, duration += TILE) {
         const struct op_form *info = &form->op[i];
         uint32_t meet;
 
         switch (info->kind) {
         case OP_HOST:
-            *duration = host_duration(&loader, info, step->time[info->item].enqueue_ns);
+            *duration = program_host_duration(&loader, info, step->time[info->item].enqueue_ns);
             break;
         case OP_END:
-            *duration = host_duration(&loader, info, loader.total_ns);
+            *duration = program_host_duration(&loader, info, loader.total_ns);
             break;
         case OP_SPAN:
         case OP_COMM:
             meet = info->kind == OP_COMM ? number[info->item] : 0;
-            *duration = op_duration(&loader, info, &meeting[meet], &last_gap[meet]);
+            *duration = program_op_duration(&loader, info, &meeting[meet], &last_gap[meet]);
             break;
         default:
             *duration = 0;
@@ -217,8 +220,8 @@ static void tile_gaps(int64_t *duration, const uint32_t *const *number, uint32_t
     }
 }
 
-static void gaps_add(struct program *program, const struct splitter *splitter,
-                     const int64_t *last_gap)
+static void program_gaps_add(struct program *program, const struct splitter *splitter,
+                             const int64_t *last_gap)
 {
     for (uint32_t rank = 0, count; rank < program->world; rank += count) {
         const struct form_place *place = &program->place[rank];
@@ -238,7 +241,7 @@ static void gaps_add(struct program *program, const struct splitter *splitter,
     }
 }
 
-static size_t most_ops(const struct program *program)
+static size_t program_most_ops(const struct program *program)
 {
     uint32_t most = 0;
 
@@ -248,9 +251,9 @@ static size_t most_ops(const struct program *program)
 }
 
 /* All ranks' durations, tile by tile.  True: some have gaps. */
-static bool durations_fill(struct program *program, const struct job_step *job_step,
-                           const struct splitter *splitter, int64_t *last_gap,
-                           int64_t *tile_duration)
+static bool program_durations_fill(struct program *program, const struct job_step *job_step,
+                                   const struct splitter *splitter, int64_t *last_gap,
+                                   int64_t *tile_duration)
 {
     bool gaps = false;
 
@@ -263,8 +266,8 @@ static bool durations_fill(struct program *program, const struct job_step *job_s
         }
         tile.count = tile_ranks(program, rank);
         for (uint32_t at = 0; at < tile.count; at++)
-            gaps |= rank_durations(program, job_step, splitter, rank + at, last_gap,
-                                   tile.duration + at);
+            gaps |= program_rank_durations(program, job_step, splitter, rank + at, last_gap,
+                                           tile.duration + at);
         tile_write(program, &tile);
         rank += tile.count;
     }
@@ -276,7 +279,8 @@ int program_measure(struct program *program, const struct job_step *job_step,
                     const struct splitter *splitter)
 {
     CLEAN(free_clean) int64_t *last_gap = calloc(split_meetings(splitter) + 1, sizeof(*last_gap));
-    CLEAN(free_clean) int64_t *tile = malloc((most_ops(program) + 1) * TILE * sizeof(*tile));
+    CLEAN(free_clean)
+    int64_t *tile = malloc((program_most_ops(program) + 1) * TILE * sizeof(*tile));
     int64_t first = INT64_MAX, last = INT64_MIN, end = INT64_MIN;
 
     if (!last_gap || !tile)
@@ -292,8 +296,8 @@ int program_measure(struct program *program, const struct job_step *job_step,
         end =
             MAX(end, begin + job_step->step_of[rank].duration_ns + job_step->step_of[rank].tail_ns);
     }
-    if (durations_fill(program, job_step, splitter, last_gap, tile))
-        gaps_add(program, splitter, last_gap);
+    if (program_durations_fill(program, job_step, splitter, last_gap, tile))
+        program_gaps_add(program, splitter, last_gap);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         if (program->place[rank].form)
             program->duration[op_at(program, rank, 0)] =

@@ -73,5 +73,10 @@ int program_build(struct program *program, const struct model *model,
                   const struct splitter *splitter); /* program_build.c */
 int program_measure(struct program *program, const struct job_step *job_step,
                     const struct splitter *splitter); /* program_measure.c: sets the durations */
+/* program_unlike.c: sets what is typical for `member`s, who are of another class than their `peer`s; both are of one class
+ * each, and at least one.
+ */
+void program_unlike_typical(struct program *program, const uint32_t *member, uint32_t count,
+                            const uint32_t *peer, uint32_t peers);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define NODE_MEET (REPLAY_NONE - 1) /* in place of an op: a wide meet, and a is its number */
 
-static int blocks_add(struct replay_blocks *blocks, struct replay_block block)
+static int replay_blocks_add(struct replay_blocks *blocks, struct replay_block block)
 {
     struct replay_block *last = blocks->count ? &blocks->block[blocks->count - 1] : NULL;
 
@@ -32,7 +32,8 @@ static int blocks_add(struct replay_blocks *blocks, struct replay_block block)
 /* How nodes line up: both predecessors stay or move on by one, the op moves on by one (or
  * there is none), and none follows slot `limit` or one after it.
  */
-static struct replay_block block_find(const struct replay_node *n, size_t most, uint32_t limit)
+static struct replay_block replay_block_find(const struct replay_node *n, size_t most,
+                                             uint32_t limit)
 {
     uint32_t step_a = most > 1 && n[1].a == n[0].a + 1;
     uint32_t step_b = most > 1 && n[1].b == n[0].b + 1;
@@ -56,10 +57,10 @@ static struct replay_block block_find(const struct replay_node *n, size_t most, 
 /* Adds the nodes from `at` on that line up.  Those that stay in lists move down in `node`.
  * Returns how many, or -ENOMEM.
  */
-static int64_t blocks_add_nodes(struct replay_blocks *blocks, struct replay_node *node, size_t at,
-                                size_t count, uint32_t limit)
+static int64_t replay_blocks_add_nodes(struct replay_blocks *blocks, struct replay_node *node,
+                                       size_t at, size_t count, uint32_t limit)
 {
-    struct replay_block block = block_find(&node[at], count - at, limit);
+    struct replay_block block = replay_block_find(&node[at], count - at, limit);
 
     if (block.count < BLOCK_MIN) {
         memmove(&node[blocks->node_count], &node[at], block.count * sizeof(*node));
@@ -67,7 +68,7 @@ static int64_t blocks_add_nodes(struct replay_blocks *blocks, struct replay_node
         block.a = (uint32_t)blocks->node_count;
         blocks->node_count += block.count;
     }
-    return blocks_add(blocks, block) < 0 ? -ENOMEM : (int64_t)block.count;
+    return replay_blocks_add(blocks, block) < 0 ? -ENOMEM : (int64_t)block.count;
 }
 
 /* From the slots of a meet's givers to spans of equal steps. */
@@ -95,7 +96,7 @@ static int build_meet(struct replay *replay, const struct replay_graph *graph, u
 }
 
 /* Does meet b follow what meet a follows, moved on by `by`? */
-static bool meet_moved(const struct replay *replay, size_t a, size_t b, uint32_t by)
+static bool replay_meet_moved(const struct replay *replay, size_t a, size_t b, uint32_t by)
 {
     const struct replay_span *x = replay->span + replay->meet[a];
     const struct replay_span *y = replay->span + replay->meet[b];
@@ -118,17 +119,17 @@ static int build_meet_block(struct replay *replay)
     struct replay_block block = { REPLAY_MEETS, 1, (uint32_t)replay->meet_count - 1, 0,
                                   REPLAY_NONE };
 
-    if (last && last->kind == REPLAY_MEETS && meet_moved(replay, block.a - 1, block.a, 1)) {
+    if (last && last->kind == REPLAY_MEETS && replay_meet_moved(replay, block.a - 1, block.a, 1)) {
         run->count -= --last->count == 0; /* it begins one */
         block = (struct replay_block){ REPLAY_COLUMN, 2, block.a - 1, 0, REPLAY_NONE };
     } else if (last && last->kind == REPLAY_COLUMN &&
-               meet_moved(replay, last->a, block.a, last->count)) {
+               replay_meet_moved(replay, last->a, block.a, last->count)) {
         last->count++;
         block.count = 0;
     }
     if (block.count != 1) /* the column's first says it all */
         replay->span_count = replay->meet[--replay->meet_count];
-    return block.count ? blocks_add(run, block) : 0;
+    return block.count ? replay_blocks_add(run, block) : 0;
 }
 
 static int build_run(struct replay *replay, const struct replay_graph *graph, const uint32_t *slot)
@@ -146,8 +147,8 @@ static int build_run(struct replay *replay, const struct replay_graph *graph, co
             if (build_meet(replay, graph, node.a, slot) < 0 || build_meet_block(replay) < 0)
                 return -ENOMEM;
         } else {
-            done = blocks_add_nodes(&replay->run, replay->run.node, at, replay->slot_count,
-                                    (uint32_t)at);
+            done = replay_blocks_add_nodes(&replay->run, replay->run.node, at, replay->slot_count,
+                                           (uint32_t)at);
         }
         if (done < 0)
             return -ENOMEM;
@@ -176,7 +177,7 @@ static int build_arrivals(struct replay *replay, const struct replay_graph *grap
             node[count++] = (struct replay_node){ slot[pred[0]], slot[pred[1]], (uint32_t)i };
     }
     for (size_t at = 0; at < count;) {
-        int64_t done = blocks_add_nodes(arrive, node, at, count, UINT32_MAX);
+        int64_t done = replay_blocks_add_nodes(arrive, node, at, count, UINT32_MAX);
 
         if (done < 0)
             return -ENOMEM;

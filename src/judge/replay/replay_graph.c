@@ -167,7 +167,7 @@ static uint32_t graph_later(struct replay_graph *graph, uint32_t a, uint32_t b)
 }
 
 /* What an op follows, each once; then 0s. */
-static void op_preds(const struct replay_op *op, uint64_t line_before, uint32_t pred[3])
+static void replay_op_preds(const struct replay_op *op, uint64_t line_before, uint32_t pred[3])
 {
     size_t n = 0;
 
@@ -194,7 +194,7 @@ static int graph_add_ops(struct replay_graph *graph, uint32_t highest_line)
 
         if (!before)
             return -ENOMEM;
-        op_preds(&graph->op[i], *before, p);
+        replay_op_preds(&graph->op[i], *before, p);
         *before = i;
         if (p[2] != 0)
             p[0] = graph_later(graph, p[0], p[1]);

@@ -160,5 +160,5 @@ int replay_order(const struct replay_graph *graph, uint32_t *slot, struct err *e
     if (!walk.stack || !walk.meet)
         return err_nomem(err);
     r = walk_all(&walk, err);
-    return r < 0 ? r : order_by_level(slot, graph->count);
+    return r == 0 && order_by_level(slot, graph->count) < 0 ? err_nomem(err) : r;
 }

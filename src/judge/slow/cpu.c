@@ -5,7 +5,8 @@
  * running, and time throttled by the cgroup.  It counts when it is well above what was
  * typical for this node, the steps have become longer, what has become longer in them is
  * host time that devices waited for, and somebody waited about as long for a cpu: else a slow rank would
- * be the node's fault wherever cpus are a little short.
+ * be the node's fault wherever cpus are a little short.  What one rank's own work explains is taken off the slowdown
+ * first: scarce cpus are often the consequence of a slow rank, since those who wait for it may spin.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -40,33 +41,47 @@ static uint32_t cpu_patience_ns(const struct judge_state *judge)
     return MIN(more, most);
 }
 
-static struct node_typical node_now(const struct judge_state *judge, uint32_t node,
-                                    struct sight sight)
+static struct node_typical cpu_node_now(const struct judge_state *judge, uint32_t node,
+                                        struct sight sight)
 {
     return history_node(&judge->history, node, sight.steps, sight.bad - 1);
 }
 
-static double pressure_above(const struct judge_state *judge, uint32_t node, struct sight sight)
+static double cpu_pressure_above(const struct judge_state *judge, uint32_t node, struct sight sight)
 {
-    return node_now(judge, node, sight).pressure - judge->history.typical[node].pressure;
+    return cpu_node_now(judge, node, sight).pressure - judge->history.typical[node].pressure;
 }
 
-/* By how much steps are longer than before, all but the worst of them. */
-static double excess_of(const struct judge_state *judge, struct sight sight)
+/* The most that one rank is slower than its peers without having waited that much longer for a cpu. */
+static double cpu_own_work_ms(const struct judge_state *judge, uint32_t steps)
+{
+    const struct past_step *past = history_back(&judge->history, 0);
+    double most = 0;
+
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (past->split[rank].present && (double)past->excess_ms[rank] > most)
+            most = MAX(most, straggler_own_work_ms(judge, rank, steps));
+    }
+    return most;
+}
+
+/* By how much steps are longer than before, all but the worst of them, beyond what one slow rank explains. */
+static double cpu_excess_of(const struct judge_state *judge, struct sight sight)
 {
     const struct history *history = &judge->history;
+    double longer =
+        history_period_above_ms(history, sight.steps, sight.bad - 1) - history->base_period_ms;
 
-    return MAX(0, history_period_above_ms(history, sight.steps, sight.bad - 1) -
-                      history->base_period_ms);
+    return longer > 0 ? MAX(0, longer - cpu_own_work_ms(judge, sight.steps)) : 0;
 }
 
-static bool node_is_starved(const struct judge_state *judge, uint32_t node, struct sight sight,
-                            double scale)
+static bool cpu_node_is_starved(const struct judge_state *judge, uint32_t node, struct sight sight,
+                                double scale)
 {
     const struct node_typical *typical = &judge->history.typical[node];
-    struct node_typical now = node_now(judge, node, sight);
+    struct node_typical now = cpu_node_now(judge, node, sight);
     const struct thresholds *limits = &judge->limits;
-    double excess_ms = excess_of(judge, sight);
+    double excess_ms = cpu_excess_of(judge, sight);
 
     return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
            now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
@@ -76,7 +91,8 @@ static bool node_is_starved(const struct judge_state *judge, uint32_t node, stru
 }
 
 /* A quota bites in some steps and spares others, but its pressure is there in all of them. */
-static bool node_is_strangled(const struct judge_state *judge, uint32_t node, struct sight sight)
+static bool cpu_node_is_strangled(const struct judge_state *judge, uint32_t node,
+                                  struct sight sight)
 {
     const struct node_typical *typical = &judge->history.typical[node];
     struct node_typical now = history_node(&judge->history, node, sight.steps, sight.strong - 1);
@@ -84,32 +100,34 @@ static bool node_is_strangled(const struct judge_state *judge, uint32_t node, st
 
     return now.pressure - typical->pressure > limits->cpu_strong_least &&
            now.pressure > typical->pressure * limits->cpu_pressure_times &&
-           history_period_above_ms(&judge->history, sight.steps, 0) >
+           history_period_above_ms(&judge->history, sight.steps, 0) -
+                   cpu_own_work_ms(judge, sight.steps) >
                judge->history.base_period_ms * limits->cpu_strong_slower;
 }
 
 /* Slightly slower steps are looked at for longer: what somebody does for a moment is nothing to be told of. */
-static bool node_is_starved_for_long(const struct judge_state *judge, uint32_t node,
-                                     struct sight sight, double scale)
+static bool cpu_node_is_starved_for_long(const struct judge_state *judge, uint32_t node,
+                                         struct sight sight, double scale)
 {
     const struct thresholds *limits = &judge->limits;
     struct sight longer = { MIN(sight.steps + (uint32_t)limits->cpu_slight_steps, HISTORY_STEPS),
                             sight.bad + (uint32_t)limits->cpu_slight_bad_steps, sight.strong };
 
-    return excess_of(judge, sight) >= judge->history.base_period_ms * (limits->cpu_slight - 1) ||
-           node_is_starved(judge, node, longer, scale);
+    return cpu_excess_of(judge, sight) >=
+               judge->history.base_period_ms * (limits->cpu_slight - 1) ||
+           cpu_node_is_starved(judge, node, longer, scale);
 }
 
-static bool node_is_short(const struct judge_state *judge, uint32_t node, struct sight sight,
-                          double scale)
+static bool cpu_node_is_short(const struct judge_state *judge, uint32_t node, struct sight sight,
+                              double scale)
 {
-    return node_is_strangled(judge, node, sight) ||
-           (node_is_starved(judge, node, sight, scale) &&
-            node_is_starved_for_long(judge, node, sight, scale));
+    return cpu_node_is_strangled(judge, node, sight) ||
+           (cpu_node_is_starved(judge, node, sight, scale) &&
+            cpu_node_is_starved_for_long(judge, node, sight, scale));
 }
 
 /* Several of its ranks are slow enough to be named one by one: that is no moment among many. */
-static bool ranks_stand_out(const struct judge_state *judge, uint32_t node)
+static bool cpu_ranks_stand_out(const struct judge_state *judge, uint32_t node)
 {
     uint32_t count = 0;
 
@@ -119,12 +137,12 @@ static bool ranks_stand_out(const struct judge_state *judge, uint32_t node)
 }
 
 /* The highest pressure of all nodes, above its typical. */
-static double worst_pressure(const struct judge_state *judge, struct sight sight)
+static double cpu_worst_pressure(const struct judge_state *judge, struct sight sight)
 {
     double worst = 0;
 
     for (uint32_t node = 0; node < judge->model.nodes; node++)
-        worst = MAX(worst, pressure_above(judge, node, sight));
+        worst = MAX(worst, cpu_pressure_above(judge, node, sight));
     return worst;
 }
 
@@ -139,8 +157,8 @@ static int64_t cpu_delayed(const struct rank_split *split)
 }
 
 /* Means, not medians: a step in which a rank got its cpu at once is followed by one in which it did not. */
-static double node_part_ms(const struct judge_state *judge, uint32_t node, uint32_t steps,
-                           split_part *part)
+static double cpu_node_part_ms(const struct judge_state *judge, uint32_t node, uint32_t steps,
+                               split_part *part)
 {
     double sum = 0;
     uint32_t count = 0;
@@ -158,7 +176,7 @@ static double node_part_ms(const struct judge_state *judge, uint32_t node, uint3
     return count ? sum / count : 0;
 }
 
-static double period_mean_ms(const struct history *history, uint32_t steps)
+static double cpu_period_mean_ms(const struct history *history, uint32_t steps)
 {
     uint32_t count = MIN(steps, history->count);
     double sum = 0;
@@ -168,41 +186,48 @@ static double period_mean_ms(const struct history *history, uint32_t steps)
     return count ? sum / count : 0;
 }
 
-static void accuse_node(struct judge_state *judge, uint32_t node, struct sight sight)
+static void cpu_accuse_node(struct judge_state *judge, uint32_t node, struct sight sight)
 {
     const struct history *history = &judge->history;
     const struct node_typical *typical = &history->typical[node];
-    struct node_typical now = node_now(judge, node, sight);
+    struct node_typical now = cpu_node_now(judge, node, sight);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
-    double throttled_ms = node_part_ms(judge, node, sight.steps, cpu_throttled);
-    double delayed_ms = node_part_ms(judge, node, sight.steps, cpu_delayed);
-    bool fresh;
+    double throttled_ms = cpu_node_part_ms(judge, node, sight.steps, cpu_throttled);
+    double delayed_ms = cpu_node_part_ms(judge, node, sight.steps, cpu_delayed);
+    double excess_ms = cpu_excess_of(judge, sight);
+    bool fresh, quota;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (judge->model.rank[rank].node == node)
             judge_state_add_rank(judge, &draft, rank);
     }
+    /* A throttled thread also counts as runnable, each of a rank's threads for itself: so it is no matter of which of the
+     * two is more.
+     */
+    quota = throttled_ms > delayed_ms || throttled_ms > judge->limits.cpu_wait_share * excess_ms;
     snprintf(draft.cause, sizeof(draft.cause), "%s",
-             throttled_ms > delayed_ms ? "the cgroup's CPU quota throttles the ranks on this node"
-                                       : "other processes use the CPUs of the ranks on this node");
+             quota ? "the cgroup's CPU quota throttles the ranks on this node"
+                   : "other processes use the CPUs of the ranks on this node");
     draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    draft.seconds_per_step = excess_of(judge, sight) / 1e3;
+    draft.seconds_per_step = excess_ms / 1e3;
+    if (history->host_view)
+        draft.confidence = MIN(draft.confidence, 0.7);
     verdict_because(&draft, "schedstat",
-                    "ranks on node %s wait for a CPU %.1f %% of the time, %.1f %% before: %.1f ms "
-                    "per step runnable but not running, %.1f ms throttled",
-                    judge->model.node[node].name, 100 * now.pressure, 100 * typical->pressure,
-                    delayed_ms, throttled_ms);
+                    "threads of a rank on node %s wait for a CPU %.1f ms per step together, "
+                    "throttled for %.1f ms; %.1f %% of the time, %.1f %% before",
+                    judge->model.node[node].name, delayed_ms, throttled_ms,
+                    100 * MIN(1, now.pressure), 100 * MIN(1, typical->pressure));
     verdict_because(&draft, "ring",
                     "devices wait up to %.1f ms per step for the host, %.1f ms before", now.host_ms,
                     typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
-                    period_mean_ms(history, sight.steps), history->base_period_ms);
+                    cpu_period_mean_ms(history, sight.steps), history->base_period_ms);
     judge_state_find(judge, &draft, &fresh);
 }
 
 /* The verdict on a whole node, if there is one open. */
-static struct tracked_verdict *node_tracked(const struct judge_state *judge, uint32_t node)
+static struct tracked_verdict *cpu_node_tracked(const struct judge_state *judge, uint32_t node)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -219,20 +244,20 @@ static struct tracked_verdict *node_tracked(const struct judge_state *judge, uin
 static void node_judge(struct judge_state *judge, uint32_t node, struct sight near,
                        struct sight far)
 {
-    struct tracked_verdict *open = node_tracked(judge, node);
+    struct tracked_verdict *open = cpu_node_tracked(judge, node);
     double scale = open ? judge->limits.cpu_stay_share : 1;
     struct sight sight = far;
 
-    if (!node_is_short(judge, node, far, scale)) {
-        if (!node_is_short(judge, node, near, scale) || !ranks_stand_out(judge, node))
+    if (!cpu_node_is_short(judge, node, far, scale)) {
+        if (!cpu_node_is_short(judge, node, near, scale) || !cpu_ranks_stand_out(judge, node))
             return;
         sight = near;
     }
     if (open) {
         open->seen_step = history_back(&judge->history, 0)->step;
-        open->step_seconds = excess_of(judge, sight) / 1e3;
+        open->step_seconds = cpu_excess_of(judge, sight) / 1e3;
     } else {
-        accuse_node(judge, node, sight);
+        cpu_accuse_node(judge, node, sight);
     }
 }
 
@@ -244,13 +269,13 @@ static void cpu_step(struct judge_state *judge)
 
     if (judge->history.base_period_ms == 0)
         return;
-    worst = worst_pressure(judge, near);
+    worst = cpu_worst_pressure(judge, near);
     if (worst < least)
         return;
     if (far.steps > near.steps)
-        worst = worst_pressure(judge, far);
+        worst = cpu_worst_pressure(judge, far);
     for (uint32_t node = 0; node < judge->model.nodes; node++) {
-        double above = pressure_above(judge, node, near);
+        double above = cpu_pressure_above(judge, node, near);
 
         if (above >= least && above >= limits->cpu_worst_share * worst)
             node_judge(judge, node, near, far);

@@ -18,23 +18,23 @@
 
 /* ---- lengths ---- */
 
-static uint32_t data_steps(const struct judge_state *judge)
+static uint32_t slow_imbalance_data_steps(const struct judge_state *judge)
 {
     return (uint32_t)judge->limits.imbalance_data_steps;
 }
 
 /* How much shorter steps would be with even lengths. */
-static double data_cost_ms(const struct judge_state *judge)
+static double imbalance_data_cost_ms(const struct judge_state *judge)
 {
     double value[HISTORY_STEPS];
-    uint32_t steps = data_steps(judge);
+    uint32_t steps = slow_imbalance_data_steps(judge);
 
     for (uint32_t back = 0; back < steps; back++)
         value[back] = history_back(&judge->history, back)->uneven_ms;
     return median_f64(value, steps);
 }
 
-static void data_accuse(struct judge_state *judge, double cost_ms)
+static void imbalance_data_accuse(struct judge_state *judge, double cost_ms)
 {
     const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
@@ -49,7 +49,7 @@ static void data_accuse(struct judge_state *judge, double cost_ms)
         most = MAX(most, past->split[rank].tokens);
     }
     snprintf(draft.cause, sizeof(draft.cause), "sequence lengths differ between ranks");
-    draft.since_step = history_back(history, data_steps(judge) - 1)->step;
+    draft.since_step = history_back(history, slow_imbalance_data_steps(judge) - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     verdict_because(
@@ -59,12 +59,12 @@ static void data_accuse(struct judge_state *judge, double cost_ms)
     verdict_because(&draft, "ring", "tokens per rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
     verdict_because(&draft, "replay", "an even split would save %.1f ms of each %.1f ms step",
-                    cost_ms, history_period_ms(history, data_steps(judge)));
+                    cost_ms, history_period_ms(history, slow_imbalance_data_steps(judge)));
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
     judge_state_find(judge, &draft, &fresh);
 }
 
-static void data_step(struct judge_state *judge)
+static void imbalance_data_step(struct judge_state *judge)
 {
     const struct history *history = &judge->history;
     struct tracked_verdict *open =
@@ -72,26 +72,22 @@ static void data_step(struct judge_state *judge)
     const struct thresholds *limits = &judge->limits;
     double scale = open ? limits->imbalance_stay_share : 1, cost;
 
-    if (history->count < data_steps(judge) + 2 ||
+    if (history->count < slow_imbalance_data_steps(judge) + 2 ||
         history->explained < limits->imbalance_data_explained * scale)
         return;
-    cost = data_cost_ms(judge);
-    if (cost < limits->imbalance_data_share * scale * history_period_ms(history, data_steps(judge)))
+    cost = imbalance_data_cost_ms(judge);
+    if (cost < limits->imbalance_data_share * scale *
+                   history_period_ms(history, slow_imbalance_data_steps(judge)))
         return;
     if (open) {
         open->seen_step = history_back(history, 0)->step;
         open->step_seconds = cost / 1e3;
     } else {
-        data_accuse(judge, cost);
+        imbalance_data_accuse(judge, cost);
     }
 }
 
 /* ---- stages ---- */
-
-static int64_t compute_part(const struct rank_split *split)
-{
-    return split->compute_ns;
-}
 
 struct stages {
     uint32_t count, steps; /* looked at the last so many */
@@ -115,7 +111,7 @@ static bool stages_weigh(const struct judge_state *judge, struct stages *stages,
 
         for (uint32_t rank = 0; value && rank < model->world; rank++) {
             if (model->rank[rank].has_layout && model->rank[rank].at[LAYOUT_PP] == stage)
-                value[used++] = history_part_ms(&judge->history, rank, steps, compute_part);
+                value[used++] = history_part_ms(&judge->history, rank, steps, split_compute_ns);
         }
         if (!used)
             return false;
@@ -137,7 +133,7 @@ static bool stages_differ(const struct judge_state *judge, struct stages *stages
 /* A rank that became slow is not the design of its stage; where it is alone there, only the straggler's
  * verdict tells them apart.
  */
-static bool stage_has_straggler(struct judge_state *judge, uint32_t stage)
+static bool imbalance_stage_has_straggler(struct judge_state *judge, uint32_t stage)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (judge->model.rank[rank].at[LAYOUT_PP] == stage &&
@@ -147,7 +143,7 @@ static bool stage_has_straggler(struct judge_state *judge, uint32_t stage)
     return false;
 }
 
-static void stage_accuse(struct judge_state *judge, const struct stages *stages)
+static void imbalance_stage_accuse(struct judge_state *judge, const struct stages *stages)
 {
     const struct stage_looks *looks = &judge->stage_looks;
     const struct model *model = &judge->model;
@@ -183,8 +179,8 @@ static void stage_accuse(struct judge_state *judge, const struct stages *stages)
 /* By how much the step would have been shorter with each stage's device work brought to `wanted`; jitter may
  * make it longer, so less than nothing is an answer, too.
  */
-static double stage_gain_ms(struct judge_state *judge, const struct stages *stages,
-                            const double *wanted, double *scale)
+static double imbalance_stage_gain_ms(struct judge_state *judge, const struct stages *stages,
+                                      const double *wanted, double *scale)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         uint32_t stage = judge->model.rank[rank].at[LAYOUT_PP];
@@ -196,8 +192,8 @@ static double stage_gain_ms(struct judge_state *judge, const struct stages *stag
            1e6;
 }
 
-static void looks_add(struct judge_state *judge, const struct stages *stages, double *scale,
-                      double *wanted)
+static void imbalance_looks_add(struct judge_state *judge, const struct stages *stages,
+                                double *scale, double *wanted)
 {
     struct stage_looks *looks = &judge->stage_looks;
     double share = 1.0 / MIN(looks->count + 1, judge->limits.imbalance_looks);
@@ -208,14 +204,15 @@ static void looks_add(struct judge_state *judge, const struct stages *stages, do
     memcpy(wanted, stages->work_ms, stages->count * sizeof(*wanted));
     wanted[stages->heaviest] = others;
     looks->as_others_ms +=
-        share * (stage_gain_ms(judge, stages, wanted, scale) - looks->as_others_ms);
+        share * (imbalance_stage_gain_ms(judge, stages, wanted, scale) - looks->as_others_ms);
     for (uint32_t stage = 0; stage < stages->count; stage++)
         wanted[stage] = stages->mean_ms;
-    looks->even_ms += share * (stage_gain_ms(judge, stages, wanted, scale) - looks->even_ms);
+    looks->even_ms +=
+        share * (imbalance_stage_gain_ms(judge, stages, wanted, scale) - looks->even_ms);
 }
 
 /* Looks at the newest step while some stage is heavier than the others; else begins anew. */
-static void stage_look(struct judge_state *judge, struct stages *stages, double heavier)
+static void imbalance_stage_look(struct judge_state *judge, struct stages *stages, double heavier)
 {
     CLEAN(free_clean) double *scale = malloc((judge->model.world + stages->count) * sizeof(*scale));
     struct stage_looks *looks = &judge->stage_looks;
@@ -227,10 +224,10 @@ static void stage_look(struct judge_state *judge, struct stages *stages, double 
     if (looks->count == 0 || looks->stage != stages->heaviest)
         *looks = (struct stage_looks){ .stage = stages->heaviest };
     if (scale && judge->program_ready)
-        looks_add(judge, stages, scale, scale + judge->model.world);
+        imbalance_looks_add(judge, stages, scale, scale + judge->model.world);
 }
 
-static void stage_step(struct judge_state *judge)
+static void imbalance_stage_step(struct judge_state *judge)
 {
     const struct history *history = &judge->history;
     struct tracked_verdict *open =
@@ -251,7 +248,7 @@ static void stage_step(struct judge_state *judge)
         return;
     if (open)
         slightly = 1 + (slightly - 1) * limits->imbalance_stay_share;
-    stage_look(judge, &stages, slightly);
+    imbalance_stage_look(judge, &stages, slightly);
     if (looks->count == 0)
         return;
     if (open) {
@@ -263,17 +260,17 @@ static void stage_step(struct judge_state *judge)
                        limits->imbalance_stage_heavier) &&
         !stages_differ(judge, &stages, (uint32_t)limits->imbalance_slight_steps, slightly))
         return;
-    if (stages.heaviest != looks->stage || stage_has_straggler(judge, stages.heaviest))
+    if (stages.heaviest != looks->stage || imbalance_stage_has_straggler(judge, stages.heaviest))
         return;
     if (looks->as_others_ms >
         limits->imbalance_stage_share * history_period_ms(history, stages.steps))
-        stage_accuse(judge, &stages);
+        imbalance_stage_accuse(judge, &stages);
 }
 
 static void imbalance_step(struct judge_state *judge)
 {
-    data_step(judge);
-    stage_step(judge);
+    imbalance_data_step(judge);
+    imbalance_stage_step(judge);
 }
 
 const struct judge judge_imbalance = { .name = "imbalance", .step = imbalance_step };

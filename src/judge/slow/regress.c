@@ -80,7 +80,7 @@ void regress_destroy(struct regress *regress)
 /* ---- which steps are alike, and which count ---- */
 
 /* Programs tell these numbers, and may tell any. */
-static uint64_t metric_round(double value)
+static uint64_t regress_metric_round(double value)
 {
     return bytes_round(value >= 0 && value < 1e18 ? (uint64_t)value : UINT64_MAX);
 }
@@ -101,8 +101,8 @@ static uint64_t step_signature(const struct judge_state *judge)
             squares += past->split[rank].squares;
         }
     }
-    signature = hash64_u64(signature, metric_round(tokens));
-    return hash64_u64(signature, metric_round(squares));
+    signature = hash64_u64(signature, regress_metric_round(tokens));
+    return hash64_u64(signature, regress_metric_round(squares));
 }
 
 static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
@@ -159,7 +159,7 @@ static bool regress_is_starved(const struct judge_state *judge)
     return starved > nodes / 16;
 }
 
-static int64_t part_of(const struct rank_split *split, int part)
+static int64_t regress_part_of(const struct rank_split *split, int part)
 {
     switch (part) {
     case PART_COMPUTE:
@@ -186,7 +186,7 @@ static struct regress_sample sample_take(const struct judge_state *judge)
 
         for (uint32_t rank = 0; rank < judge->model.world && used < COUNT(value); rank += stride) {
             if (past->split[rank].present)
-                value[used++] = (double)part_of(&past->split[rank], part) / 1e6;
+                value[used++] = (double)regress_part_of(&past->split[rank], part) / 1e6;
         }
         sample.part_ms[part] = median_f64(value, used);
     }
@@ -241,21 +241,21 @@ static struct regress_sample regress_recent(const struct step_kind *kind, uint32
 /* All that the median rank does but wait for others.  Among thousands of ranks somebody is always late, so
  * steps are noisy; this is not.
  */
-static double work_ms(const struct regress_sample *sample)
+static double regress_work_ms(const struct regress_sample *sample)
 {
     return sample->period_ms - sample->part_ms[PART_WAIT];
 }
 
-static double recent_noise_ms(const struct step_kind *kind, uint32_t steps)
+static double regress_recent_noise_ms(const struct step_kind *kind, uint32_t steps)
 {
     double value[STEPS_MAX], sorted[STEPS_MAX];
 
     for (uint32_t i = 0; i < steps; i++)
-        value[i] = sorted[i] = work_ms(&kind->sample[(kind->count - 1 - i) % STEPS_MAX]);
+        value[i] = sorted[i] = regress_work_ms(&kind->sample[(kind->count - 1 - i) % STEPS_MAX]);
     return spread_f64(value, steps, median_f64(sorted, steps));
 }
 
-static void base_lower(struct step_kind *kind, uint32_t steps)
+static void regress_base_lower(struct step_kind *kind, uint32_t steps)
 {
     struct regress_sample now;
 
@@ -267,7 +267,7 @@ static void base_lower(struct step_kind *kind, uint32_t steps)
     kind->base = now;
     kind->base_first = now.step;
     kind->base_step = kind->sample[(kind->count - 1) % STEPS_MAX].step;
-    kind->noise_ms = recent_noise_ms(kind, steps);
+    kind->noise_ms = regress_recent_noise_ms(kind, steps);
 }
 
 /* ---- the verdict ---- */
@@ -281,8 +281,8 @@ static double block_ms(const struct step_kind *kind, uint32_t at)
  * steps are slow, so it is looked for from its first step on; and a step down within a block is
  * half in it and half behind, so growth counts over two of them.
  */
-static uint64_t growth_began(const struct judge_state *judge, const struct step_kind *kind,
-                             double grown_ms, bool *stepped)
+static uint64_t regress_growth_began(const struct judge_state *judge, const struct step_kind *kind,
+                                     double grown_ms, bool *stepped)
 {
     uint32_t base = 0, most_at = 0;
     double most = 0;
@@ -318,7 +318,7 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
     double grown = now->period_ms - kind->base.period_ms;
     bool stepped, fresh;
 
-    draft.since_step = growth_began(judge, kind, grown, &stepped);
+    draft.since_step = regress_growth_began(judge, kind, grown, &stepped);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.confidence = stepped ? 0.7 : 0.6;
     draft.seconds_per_step = grown / 1e3;
@@ -343,11 +343,11 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
 /* Steps are longer, and at least half of that is what the median rank itself does, by more than its noise:
  * more waiting alone is somebody's slowness, and not all ranks'.
  */
-static bool is_slower(const struct step_kind *kind, const struct regress_sample *now, double share,
-                      double noises)
+static bool regress_is_slower(const struct step_kind *kind, const struct regress_sample *now,
+                              double share, double noises)
 {
     double grown = now->period_ms - kind->base.period_ms, least = share * kind->base.period_ms;
-    double worked = work_ms(now) - work_ms(&kind->base);
+    double worked = regress_work_ms(now) - regress_work_ms(&kind->base);
 
     return grown >= least && worked >= MAX(least / 2, noises * kind->noise_ms);
 }
@@ -366,7 +366,8 @@ static void kind_judge(struct judge_state *judge, struct step_kind *kind)
     now = regress_recent(kind, 0, steps);
     half = regress_recent(kind, 0, steps / 2);
     noises = open ? 0 : judge->limits.regress_noises;
-    if (!is_slower(kind, &now, least, noises) || !is_slower(kind, &half, least, noises))
+    if (!regress_is_slower(kind, &now, least, noises) ||
+        !regress_is_slower(kind, &half, least, noises))
         return;
     if (open) {
         open->seen_step = judge->job_step->step;
@@ -390,7 +391,7 @@ static void regress_step(struct judge_state *judge)
         return;
     kind->sample[kind->count++ % STEPS_MAX] = sample_take(judge);
     blocks_add(kind, &kind->sample[(kind->count - 1) % STEPS_MAX]);
-    base_lower(kind, (uint32_t)judge->limits.regress_steps);
+    regress_base_lower(kind, (uint32_t)judge->limits.regress_steps);
     kind_judge(judge, kind);
 }
 

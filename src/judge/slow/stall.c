@@ -18,7 +18,6 @@ int stall_create(struct stall **ret)
 
     if (!stall)
         return -ENOMEM;
-    stall->input.base_ms = -1;
     *ret = stall;
     return 0;
 }
@@ -33,6 +32,17 @@ void stall_destroy(struct stall *stall)
         free(stall->pause[i].seen);
     free(stall->birth);
     free(stall);
+}
+
+size_t stall_bytes(const struct stall *stall)
+{
+    size_t bytes = sizeof(*stall) + stall->births * sizeof(*stall->birth) +
+                   stall->files_room * sizeof(*stall->files) +
+                   stall->input.world * sizeof(*stall->input.level_ns);
+
+    for (int i = 0; i < STALL_PAUSES; i++)
+        bytes += stall->pause[i].seen_room * sizeof(*stall->pause[i].seen);
+    return bytes;
 }
 
 void stall_attempt(struct stall *stall)
@@ -55,10 +65,10 @@ bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world
 
 bool stall_waits(const struct judge_state *judge, const struct stall_files *seen)
 {
-    return (double)seen->waits >= judge->limits.storage_looks && 2 * seen->waits >= seen->looks;
+    return (double)seen->most >= judge->limits.storage_looks && 2 * seen->waits >= seen->looks;
 }
 
-static void files_beat(struct judge_state *judge, const struct fact_beat *beat)
+static void stall_files_beat(struct judge_state *judge, const struct fact_beat *beat)
 {
     const struct beat_storage *seen = &beat->storage[BEAT_STORAGE_DATA];
     struct stall *stall = judge->stall;
@@ -85,6 +95,7 @@ bool stall_waits_for_storage(const struct judge_state *judge, uint32_t rank,
             continue;
         seen->looks += stall->files[i].looks;
         seen->waits += stall->files[i].waits;
+        seen->most = MAX(seen->most, stall->files[i].waits);
     }
     return stall_waits(judge, seen);
 }
@@ -94,13 +105,8 @@ void stall_beat(struct judge_state *judge, const struct fact_beat *beat)
     if (beat->attempt != judge->model.attempt)
         return;
     stall_pause_beat(judge, beat);
-    files_beat(judge, beat);
+    stall_files_beat(judge, beat);
     stall_start_beat(judge, beat);
-}
-
-int64_t stall_starved_ns(const struct rank_split *split)
-{
-    return split->delay_ns + split->throttled_ns;
 }
 
 double stall_typical_ms(const struct judge_state *judge, uint32_t steps, split_part *part)

@@ -12,6 +12,7 @@
 
 int stall_create(struct stall **ret);
 void stall_destroy(struct stall *stall);
+size_t stall_bytes(const struct stall *stall); /* of memory, about */
 void stall_beat(struct judge_state *judge, const struct fact_beat *beat);
 void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
 

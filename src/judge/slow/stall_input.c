@@ -15,25 +15,18 @@
 #include "judge/median.h"
 #include "judge/slow/stall_private.h"
 
+#define RISEN_LOOKS 3
+#define ALWAYS_LOOKS 12
+
 const struct stall_rule stall_input_rules[STALL_INPUT_RULES] = {
     { 3, 3 },
     { 6, 1.7 },
     { 12, 1 },
 };
 
-int64_t stall_input_ns(const struct rank_split *split)
+uint32_t stall_steps(const struct judge_state *judge, const struct stall_rule *rule)
 {
-    return split->host_ns[LOCKSTEP_PHASE_DATA];
-}
-
-int64_t stall_compute_ns(const struct rank_split *split)
-{
-    return split->compute_ns;
-}
-
-int64_t stall_transfer_ns(const struct rank_split *split)
-{
-    return split->transfer_ns;
+    return history_looks(&judge->history, rule->looks);
 }
 
 int64_t stall_faults(const struct rank_split *split)
@@ -65,10 +58,28 @@ static int member_compare(const void *a, const void *b)
     return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
+/* What a rank waited for its batch, and would have waited: while it waits for a rank whose batch is later still, its own
+ * loader goes on.  That counts only where its own batches are late, and never for more than the latest batch of all.
+ */
+static int64_t stall_late_ns(const struct judge_state *judge, const struct past_step *past,
+                             uint32_t rank)
+{
+    const struct stall_input *input = &judge->stall->input;
+    const struct thresholds *limits = &judge->limits;
+    int64_t own = split_input_ns(&past->split[rank]);
+    double usual = input->past.mean * 1e6;
+    double late = MAX(limits->input_times * usual,
+                      usual + limits->input_cost_share * (double)past->measured_ns);
+
+    if (!detect_past_known(&input->past) || (double)own <= late)
+        return own;
+    return MAX(own, MIN(own + past->split[rank].wait_ns, (int64_t)(input->newest_ms * 1e6)));
+}
+
 /* Sets what each rank's median peer waited in the newest step; returns the most of them.  The lower
  * median: of two, one that waits is not the job.
  */
-static double levels_fill(struct judge_state *judge, const struct past_step *past)
+static double stall_levels_fill(struct judge_state *judge, const struct past_step *past)
 {
     struct stall_input *input = &judge->stall->input;
     CLEAN(free_clean)
@@ -82,7 +93,7 @@ static double levels_fill(struct judge_state *judge, const struct past_step *pas
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present)
             member[count++] = (struct input_member){ judge->model.rank[rank].peers, rank,
-                                                     stall_input_ns(&past->split[rank]) };
+                                                     stall_late_ns(judge, past, rank) };
     }
     qsort(member, count, sizeof(*member), member_compare);
     for (uint32_t from = 0, to; from < count; from = to) {
@@ -98,63 +109,62 @@ static double levels_fill(struct judge_state *judge, const struct past_step *pas
     return (double)most / 1e6;
 }
 
-static double newest_most_ms(const struct judge_state *judge, const struct past_step *past)
+static double stall_newest_most_ms(const struct judge_state *judge, const struct past_step *past)
 {
     int64_t most = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present)
-            most = MAX(most, stall_input_ns(&past->split[rank]));
+            most = MAX(most, split_input_ns(&past->split[rank]));
     }
     return (double)most / 1e6;
 }
 
 /* `back` 0 is the newest; NULL when there are not so many. */
-static const struct stall_level *level_back(const struct stall_input *input, uint32_t back)
+static const struct stall_level *stall_level_back(const struct stall_input *input, uint32_t back)
 {
     if (back >= input->count || back >= STALL_STEPS)
         return NULL;
     return &input->level[(input->count - 1 - back) % STALL_STEPS];
 }
 
-static double level_median(const struct stall_input *input, uint32_t steps, double *period_ms)
+static double stall_level_median(const struct stall_input *input, uint32_t steps, double *period_ms)
 {
     double value[STALL_STEPS], period[STALL_STEPS];
     uint32_t count = 0;
 
-    for (; count < steps && level_back(input, count); count++) {
-        value[count] = level_back(input, count)->ms;
-        period[count] = level_back(input, count)->period_ms;
+    for (; count < steps && stall_level_back(input, count); count++) {
+        value[count] = stall_level_back(input, count)->ms;
+        period[count] = stall_level_back(input, count)->period_ms;
     }
     *period_ms = median_f64(period, count);
     return median_f64(value, count);
 }
 
-static void levels_put(struct judge_state *judge, const struct past_step *past)
+static void stall_levels_put(struct judge_state *judge, const struct past_step *past)
 {
     struct stall_input *input = &judge->stall->input;
-    double period = (double)past->measured_ns / 1e6, base;
+    const struct thresholds *limits = &judge->limits;
+    double period = (double)past->measured_ns / 1e6;
+    double usual = history_period_ms(&judge->history, HISTORY_STEPS);
     struct stall_level fresh = { .step = past->step, .period_ms = period };
-    uint32_t steps = (uint32_t)judge->limits.verdict_base_steps;
 
-    input->newest_ms = newest_most_ms(judge, past);
+    input->newest_ms = stall_newest_most_ms(judge, past);
     fresh.ms = input->newest_ms;
-    if (fresh.ms > judge->limits.input_cost_share * judge->limits.input_stay_share * period)
-        fresh.ms = levels_fill(judge, past);
+    if (fresh.ms > limits->input_cost_share * limits->input_stay_share * period)
+        fresh.ms = stall_levels_fill(judge, past);
     else if (ARRAY_FIT(input->level_ns, input->world, judge->model.world))
         memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
-    if (input->count < (uint32_t)judge->limits.verdict_warm_up + steps)
-        return;
-    base = level_median(input, steps, &period);
-    if (input->base_ms < 0 || base < input->base_ms)
-        input->base_ms = base;
+    if (input->count > (uint32_t)limits->verdict_warm_up)
+        detect_past_put(&input->past, fresh.ms, limits->input_cost_share * usual,
+                        detect_bar(limits->detect_false_alarms, 1, usual / 1e3));
 }
 
 /* ---- the job's input ---- */
 
 /* What the newest step lost to it: with the peers' median wait taken from everybody. */
-static double job_cost_ms(struct judge_state *judge)
+static double stall_job_cost_ms(struct judge_state *judge)
 {
     const struct stall_input *input = &judge->stall->input;
     int64_t shorter;
@@ -181,54 +191,52 @@ static bool input_is_starved(const struct judge_state *judge, uint32_t steps, do
     return starved > judge->limits.input_cpu_share * level_ms;
 }
 
-static const struct stall_rule *job_rule(const struct judge_state *judge, bool *always)
+/* Over so many steps the job waits too long; 0: it does not.  Where it always did no earlier step shows that it can be
+ * shorter: that takes more steps and a larger share.
+ */
+static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
 {
     const struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
+    double share = input->past.risen          ? limits->input_cost_share
+                   : judge->history.host_view ? limits->input_host_share
+                                              : limits->input_always_share;
+    double period, least = 1e300, level;
+    uint32_t steps;
 
-    for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
-        double period, level = level_median(input, stall_input_rules[i].steps, &period),
-                       least = 1e300, limit;
-        bool risen = input->base_ms >= 0 && level > limits->input_times * input->base_ms;
-        double share = risen ? limits->input_cost_share * stall_input_rules[i].shares
-                       : judge->history.host_view ? limits->input_host_share
-                                                  : limits->input_always_share;
-
-        if (input->count < stall_input_rules[i].steps + (uint32_t)limits->verdict_warm_up)
-            return NULL;
-        if (!risen && i + 1 < COUNT(stall_input_rules))
-            continue; /* nothing to compare it with: only after many steps */
-        limit = share * period;
-        for (uint32_t back = 0; back < stall_input_rules[i].steps; back++)
-            least = MIN(least, level_back(input, back)->ms);
-        *always = !risen;
-        if (level > limit && least > limit / 2 &&
-            !input_is_starved(judge, stall_input_rules[i].steps, level))
-            return &stall_input_rules[i];
-    }
-    return NULL;
+    *always = !input->past.risen;
+    steps = history_looks(&judge->history, *always ? ALWAYS_LOOKS : RISEN_LOOKS);
+    if (input->count < steps + (uint32_t)limits->verdict_warm_up)
+        return 0;
+    level = stall_level_median(input, steps, &period);
+    for (uint32_t back = 0; back < steps; back++)
+        least = MIN(least, stall_level_back(input, back)->ms);
+    return level > share * period && least > share * period / 2 &&
+                   !input_is_starved(judge, steps, level)
+               ? steps
+               : 0;
 }
 
-static uint64_t job_since(const struct stall_input *input, double least_ms)
+static uint64_t stall_job_since(const struct stall_input *input, double least_ms)
 {
-    uint64_t first = level_back(input, 0)->step;
+    uint64_t first = stall_level_back(input, 0)->step;
 
-    for (uint32_t back = 0; level_back(input, back); back++) {
-        if (level_back(input, back)->ms < least_ms)
+    for (uint32_t back = 0; stall_level_back(input, back); back++) {
+        if (stall_level_back(input, back)->ms < least_ms)
             break;
-        first = level_back(input, back)->step;
+        first = stall_level_back(input, back)->step;
     }
     return first;
 }
 
-static uint32_t job_waiting(const struct judge_state *judge, double least_ms)
+static uint32_t stall_job_waiting(const struct judge_state *judge, double least_ms)
 {
     const struct past_step *past = history_back(&judge->history, 0);
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
         count += past->split[rank].present &&
-                 (double)stall_input_ns(&past->split[rank]) / 1e6 > least_ms;
+                 (double)split_input_ns(&past->split[rank]) / 1e6 > least_ms;
     return count;
 }
 
@@ -250,37 +258,37 @@ unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draf
     return LAYER_STORAGE;
 }
 
-static void job_say_why(const struct judge_state *judge, struct verdict *draft,
-                        const struct stall_rule *rule, bool always, double cost_ms)
+static void stall_job_describe(const struct judge_state *judge, struct verdict *draft,
+                               uint32_t steps, bool always, double cost_ms)
 {
     const struct stall_input *input = &judge->stall->input;
-    double period, level = level_median(input, rule->steps, &period);
+    double period, level = stall_level_median(input, steps, &period);
     char before[48] = "since the first steps";
 
     if (!always)
-        snprintf(before, sizeof(before), "%.1f ms before", MAX(0, input->base_ms));
+        snprintf(before, sizeof(before), "%.1f ms before", input->past.mean);
     verdict_because(draft, "ring",
                     "%s for the next batch %.1f ms per step on the median rank, %s: %.0f %% of "
                     "each %.1f ms step, over %u steps",
                     judge->history.host_view ? "hosts wait" : "devices wait", level, before,
-                    100 * level / MAX(period, 1e-3), period, rule->steps);
+                    100 * level / MAX(period, 1e-3), period, steps);
     verdict_because(draft, "ring", "%u of %u ranks wait; none stands out",
-                    job_waiting(judge, level / 2), judge->model.world);
+                    stall_job_waiting(judge, level / 2), judge->model.world);
     if (cost_ms >= 0)
         verdict_because(
             draft, "replay",
             "each step of %.1f ms would be %.1f ms shorter if batches were ready in time", period,
             cost_ms);
     verdict_rule_out(draft, LAYER_CPU, "the median rank waits %.1f ms per step for a CPU",
-                     stall_typical_ms(judge, rule->steps, stall_starved_ns));
+                     stall_typical_ms(judge, steps, split_starved_ns));
     verdict_rule_out(draft, LAYER_GPU,
                      "device compute %.1f ms; no rank takes longer than its peers",
-                     stall_typical_ms(judge, rule->steps, stall_compute_ns));
+                     stall_typical_ms(judge, steps, split_compute_ns));
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms",
-                     stall_typical_ms(judge, rule->steps, stall_transfer_ns));
+                     stall_typical_ms(judge, steps, split_transfer_ns));
 }
 
-static const char *job_cause(unsigned layer)
+static const char *stall_job_cause(unsigned layer)
 {
     return layer == LAYER_STORAGE ? "batches arrive late because storage is slow"
                                   : "batches arrive later than the devices need them";
@@ -298,34 +306,33 @@ void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict 
     if (verdict->layer != LAYER_STORAGE)
         return;
     if (verdict->kind == VERDICT_INPUT_STALL)
-        snprintf(verdict->cause, sizeof(verdict->cause), "%s", job_cause(verdict->layer));
+        snprintf(verdict->cause, sizeof(verdict->cause), "%s", stall_job_cause(verdict->layer));
     tracked->changed = true;
 }
 
-static void job_accuse(struct judge_state *judge, const struct stall_rule *rule, bool always,
-                       double cost_ms)
+static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool always, double cost_ms)
 {
     const struct stall_input *input = &judge->stall->input;
     struct verdict draft = { .kind = VERDICT_INPUT_STALL, .confidence = always ? 0.85 : 0.92 };
-    double period, level = level_median(input, rule->steps, &period);
+    double period, level = stall_level_median(input, steps, &period);
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), "input");
     draft.layer = (uint8_t)stall_input_layer(judge, &draft, MODEL_NONE,
-                                             stall_typical_ms(judge, rule->steps, stall_faults));
-    snprintf(draft.cause, sizeof(draft.cause), "%s", job_cause(draft.layer));
+                                             stall_typical_ms(judge, steps, stall_faults));
+    snprintf(draft.cause, sizeof(draft.cause), "%s", stall_job_cause(draft.layer));
     if (cost_ms < 0)
         draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
     if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
-    draft.since_step = job_since(input, level / 2);
+    draft.since_step = stall_job_since(input, level / 2);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;
-    job_say_why(judge, &draft, rule, always, cost_ms);
+    stall_job_describe(judge, &draft, steps, always, cost_ms);
     judge_state_find(judge, &draft, &fresh);
 }
 
-static struct tracked_verdict *job_tracked(struct judge_state *judge)
+static struct tracked_verdict *stall_job_tracked(struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -337,34 +344,34 @@ static struct tracked_verdict *job_tracked(struct judge_state *judge)
     return NULL;
 }
 
-static void job_step(struct judge_state *judge)
+static void stall_job_step(struct judge_state *judge)
 {
     const struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
-    struct tracked_verdict *open = job_tracked(judge);
-    const struct stall_rule *rule;
+    struct tracked_verdict *open = stall_job_tracked(judge);
+    uint32_t steps;
     double period, level, cost;
     bool always;
 
     if (open) {
-        level = level_median(input, 5, &period);
+        level = stall_level_median(input, 5, &period);
         if (level < limits->input_cost_share * limits->input_stay_share * period)
             return;
         stall_layer_settle(judge, open, MODEL_NONE);
-        cost = job_cost_ms(judge);
+        cost = stall_job_cost_ms(judge);
         open->seen_step = history_back(&judge->history, 0)->step;
-        open->step_seconds = (cost >= 0 ? cost : level_back(input, 0)->ms) / 1e3;
+        open->step_seconds = (cost >= 0 ? cost : stall_level_back(input, 0)->ms) / 1e3;
         return;
     }
-    if (level_back(input, 0)->ms <
-        limits->input_cost_share * limits->input_stay_share * level_back(input, 0)->period_ms)
+    if (stall_level_back(input, 0)->ms <
+        limits->input_cost_share * limits->input_stay_share * stall_level_back(input, 0)->period_ms)
         return;
-    rule = job_rule(judge, &always);
-    if (!rule)
+    steps = stall_job_steps(judge, &always);
+    if (steps == 0)
         return;
-    cost = job_cost_ms(judge);
-    if (cost < 0 || cost > limits->input_cost_share / 2 * level_back(input, 0)->period_ms)
-        job_accuse(judge, rule, always, cost);
+    cost = stall_job_cost_ms(judge);
+    if (cost < 0 || cost > limits->input_cost_share / 2 * stall_level_back(input, 0)->period_ms)
+        stall_job_accuse(judge, steps, always, cost);
 }
 
 void stall_input_step(struct judge_state *judge)
@@ -373,7 +380,7 @@ void stall_input_step(struct judge_state *judge)
 
     if (past->measured_ns <= 0)
         return;
-    levels_put(judge, past);
-    job_step(judge);
+    stall_levels_put(judge, past);
+    stall_job_step(judge);
     stall_ranks_step(judge);
 }

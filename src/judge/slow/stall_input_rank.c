@@ -16,7 +16,7 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
 {
     uint32_t peers;
     double theirs =
-        history_peers_ms(&judge->history, &judge->model, rank, steps, stall_input_ns, &peers);
+        history_peers_ms(&judge->history, &judge->model, rank, steps, split_input_ns, &peers);
     double least = 1e300;
 
     if (peers == 0)
@@ -24,66 +24,68 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
     for (uint32_t back = 0; back < steps && history_back(&judge->history, back); back++) {
         const struct rank_split *split = &history_back(&judge->history, back)->split[rank];
 
-        least = MIN(least, split->present ? (double)stall_input_ns(split) / 1e6 - theirs : 0);
+        least = MIN(least, split->present ? (double)split_input_ns(split) / 1e6 - theirs : 0);
     }
-    return MIN(history_part_ms(&judge->history, rank, steps, stall_input_ns) - theirs, 2 * least);
+    return MIN(history_part_ms(&judge->history, rank, steps, split_input_ns) - theirs, 2 * least);
 }
 
 static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double excess)
 {
     uint32_t peers;
-    double own = history_part_ms(&judge->history, rank, steps, stall_starved_ns);
+    double own = history_part_ms(&judge->history, rank, steps, split_starved_ns);
 
-    return own - history_peers_ms(&judge->history, &judge->model, rank, steps, stall_starved_ns,
+    return own - history_peers_ms(&judge->history, &judge->model, rank, steps, split_starved_ns,
                                   &peers) >
            judge->limits.input_cpu_share * excess;
 }
 
-static const struct stall_rule *rank_rule(const struct judge_state *judge, uint32_t rank)
+/* `later_ms`: than its peers in the newest step, had these not waited for it. */
+static const struct stall_rule *rank_rule(const struct judge_state *judge, uint32_t rank,
+                                          double later_ms)
 {
     for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
+        uint32_t steps = stall_steps(judge, &stall_input_rules[i]);
         double limit = judge->limits.input_cost_share * stall_input_rules[i].shares *
-                       history_period_ms(&judge->history, stall_input_rules[i].steps);
+                       history_period_ms(&judge->history, steps);
         double excess;
 
-        if (judge->history.count <
-            stall_input_rules[i].steps + (uint32_t)judge->limits.verdict_warm_up)
+        if (judge->history.count < steps + (uint32_t)judge->limits.verdict_warm_up)
             return NULL;
-        excess = rank_excess_ms(judge, rank, stall_input_rules[i].steps);
-        if (excess > limit && !rank_is_starved(judge, rank, stall_input_rules[i].steps, excess))
+        excess = rank_excess_ms(judge, rank, steps);
+        if (excess > limit && later_ms > limit && !rank_is_starved(judge, rank, steps, excess))
             return &stall_input_rules[i];
     }
     return NULL;
 }
 
-static void rank_say_why(struct judge_state *judge, struct verdict *draft, uint32_t rank,
-                         uint32_t steps, double cost_ms)
+static void rank_describe_input(struct judge_state *judge, struct verdict *draft, uint32_t rank,
+                                uint32_t steps, double cost_ms)
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
     uint32_t peers;
-    double theirs = history_peers_ms(history, model, rank, steps, stall_input_ns, &peers);
+    double theirs = history_peers_ms(history, model, rank, steps, split_input_ns, &peers);
 
     verdict_because(draft, "ring",
                     "rank %u: %s for its next batch %.1f ms per step, median of %u peer%s %.1f ms "
                     "over %u steps (peers: %s)",
                     rank, history->host_view ? "the host waits" : "the device waits",
-                    history_part_ms(history, rank, steps, stall_input_ns), peers,
+                    history_part_ms(history, rank, steps, split_input_ns), peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     verdict_because(draft, "replay",
                     "each step of %.1f ms would be %.1f ms shorter if the named ranks were as fast "
                     "as their peers",
                     history_period_ms(history, steps), cost_ms);
-    theirs = history_peers_ms(history, model, rank, steps, stall_compute_ns, &peers);
+    theirs = history_peers_ms(history, model, rank, steps, split_compute_ns, &peers);
     verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peer median %.1f ms",
-                     history_part_ms(history, rank, steps, stall_compute_ns), theirs);
-    theirs = history_peers_ms(history, model, rank, steps, stall_starved_ns, &peers);
+                     history_part_ms(history, rank, steps, split_compute_ns), theirs);
+    theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
     verdict_rule_out(draft, LAYER_CPU, "waits %.1f ms per step for a CPU, peer median %.1f ms",
-                     history_part_ms(history, rank, steps, stall_starved_ns), theirs);
-    theirs = history_peers_ms(history, model, rank, steps, stall_transfer_ns, &peers);
+                     history_part_ms(history, rank, steps, split_starved_ns), theirs);
+    theirs = history_peers_ms(history, model, rank, steps, split_transfer_ns, &peers);
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peer median %.1f ms",
-                     history_part_ms(history, rank, steps, stall_transfer_ns), theirs);
+                     history_part_ms(history, rank, steps, split_transfer_ns), theirs);
 }
 
 struct input_suspects { /* ranks that came under suspicion in this step, named together */
@@ -117,7 +119,7 @@ static double ranks_cost_ms(struct judge_state *judge, const struct input_suspec
 static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
-    uint32_t steps = suspects->rule->steps, back = 0;
+    uint32_t steps = stall_steps(judge, suspects->rule), back = 0;
     double cost = ranks_cost_ms(judge, suspects), excess;
     bool fresh;
 
@@ -137,14 +139,14 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     for (; history_back(&judge->history, back); back++) {
         const struct past_step *past = history_back(&judge->history, back);
 
-        if ((double)stall_input_ns(&past->split[suspects->rank[0]]) / 1e6 < excess / 2)
+        if ((double)split_input_ns(&past->split[suspects->rank[0]]) / 1e6 < excess / 2)
             break;
         draft.since_step = past->step;
     }
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     for (uint32_t i = 0; i < MIN(suspects->count, 3); i++)
-        rank_say_why(judge, &draft, suspects->rank[i], steps, cost);
+        rank_describe_input(judge, &draft, suspects->rank[i], steps, cost);
     judge_state_find(judge, &draft, &fresh);
 }
 
@@ -188,7 +190,7 @@ static void ranks_stay(struct judge_state *judge)
 /* Some verdict names it already.  One on a whole node without cpus does not count: its ranks may wait for
  * batches as well, and rank_is_starved() keeps the two apart.
  */
-static bool is_named(const struct judge_state *judge, uint32_t rank)
+static bool stall_is_named(const struct judge_state *judge, uint32_t rank)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -211,13 +213,13 @@ static const struct stall_rule *rank_broken(const struct judge_state *judge, uin
     const struct past_step *past = history_back(&judge->history, 0);
     const struct stall_input *input = &judge->stall->input;
     const struct rank_split *split = &past->split[rank];
-    double least = judge->limits.input_cost_share * (double)past->measured_ns / 2e6;
+    double least = judge->limits.input_cost_share * (double)past->measured_ns / 2e6, later_ms;
 
     if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
-        input->world < judge->model.world ||
-        (double)(stall_input_ns(split) - input->level_ns[rank]) / 1e6 < least)
+        input->world < judge->model.world)
         return NULL;
-    return rank_rule(judge, rank);
+    later_ms = (double)(split_input_ns(split) - input->level_ns[rank]) / 1e6;
+    return later_ms < least ? NULL : rank_rule(judge, rank, later_ms);
 }
 
 bool stall_suspects(const struct judge_state *judge, uint32_t rank)
@@ -235,7 +237,7 @@ void stall_ranks_step(struct judge_state *judge)
     for (uint32_t rank = 0; flag && rank < judge->model.world; rank++) {
         const struct stall_rule *rule = rank_broken(judge, rank);
 
-        if (!rule || suspects.count == SUSPECTS_MAX || is_named(judge, rank))
+        if (!rule || suspects.count == SUSPECTS_MAX || stall_is_named(judge, rank))
             continue;
         suspects.rule = suspects.rule ? suspects.rule : rule;
         suspects.rank[suspects.count++] = rank;

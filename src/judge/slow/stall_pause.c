@@ -69,24 +69,24 @@ struct pause_event { /* one pause, as all ranks tell it */
     uint32_t alone;   /* ranks that were much longer in it than the median; 0: all are alike */
 };
 
-static double phase_ms(const struct past_step *past, uint32_t rank, unsigned phase)
+static double stall_phase_ms(const struct past_step *past, uint32_t rank, unsigned phase)
 {
     return past->split[rank].present ? (double)past->split[rank].host_ns[phase] / 1e6 : 0;
 }
 
-static bool is_alone(const struct past_step *past, uint32_t rank, unsigned phase,
-                     const struct pause_event *event)
+static bool stall_is_alone(const struct past_step *past, uint32_t rank, unsigned phase,
+                           const struct pause_event *event)
 {
-    return phase_ms(past, rank, phase) > (event->most_ms + event->median_ms) / 2;
+    return stall_phase_ms(past, rank, phase) > (event->most_ms + event->median_ms) / 2;
 }
 
-static double usual_ms(const struct judge_state *judge, const struct stall_pause *pause)
+static double stall_usual_ms(const struct stall_pause *pause)
 {
     double value[STALL_USUAL];
     uint32_t count = MIN(pause->usuals, STALL_USUAL);
 
     memcpy(value, pause->usual_ms, count * sizeof(*value));
-    return count >= judge->limits.checkpoint_least_usual ? median_f64(value, count) : 0;
+    return median_f64(value, count);
 }
 
 /* False: no rank pauses in the newest step. */
@@ -99,25 +99,25 @@ static bool event_read(const struct judge_state *judge, const struct pause_kind 
 
     *ret = (struct pause_event){ .period_ms = history_period_ms(&judge->history, HISTORY_STEPS) };
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
-        ret->most_ms = MAX(ret->most_ms, phase_ms(past, rank, kind->phase));
+        ret->most_ms = MAX(ret->most_ms, stall_phase_ms(past, rank, kind->phase));
     if (ret->most_ms < judge->limits.checkpoint_least ||
         (!kind->planned && ret->most_ms < ret->period_ms))
         return false;
     value = malloc(judge->model.world * sizeof(*value));
     for (uint32_t rank = 0; value && rank < judge->model.world; rank++) {
         if (past->split[rank].present)
-            value[count++] = phase_ms(past, rank, kind->phase);
+            value[count++] = stall_phase_ms(past, rank, kind->phase);
     }
     ret->median_ms = median_f64(value, count);
-    ret->usual_ms = usual_ms(judge, pause);
+    ret->usual_ms = stall_usual_ms(pause);
     for (uint32_t rank = 0; ret->median_ms < ret->most_ms / 2 && rank < judge->model.world; rank++)
-        ret->alone += is_alone(past, rank, kind->phase, ret);
+        ret->alone += stall_is_alone(past, rank, kind->phase, ret);
     return true;
 }
 
 /* ---- is it one? ---- */
 
-static bool is_longer(const struct pause_event *event, double times, double steps)
+static bool stall_is_longer(const struct pause_event *event, double times, double steps)
 {
     return event->usual_ms > 0 && event->most_ms > times * event->usual_ms &&
            event->most_ms - event->usual_ms > steps * event->period_ms;
@@ -154,28 +154,31 @@ static bool pause_is_starved(const struct judge_state *judge, const struct pause
     const struct past_step *past = history_back(&judge->history, 0);
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (phase_ms(past, rank, kind->phase) >= event->most_ms)
-            return (double)stall_starved_ns(&past->split[rank]) / 1e6 >
+        if (stall_phase_ms(past, rank, kind->phase) >= event->most_ms)
+            return (double)split_starved_ns(&past->split[rank]) / 1e6 >
                    judge->limits.input_cpu_share * (event->most_ms - event->usual_ms);
     }
     return false;
 }
 
-static enum reason reason_of(const struct judge_state *judge, const struct pause_kind *kind,
-                             struct stall_pause *pause, const struct pause_event *event)
+static enum reason stall_reason_of(const struct judge_state *judge, const struct pause_kind *kind,
+                                   struct stall_pause *pause, const struct pause_event *event)
 {
     const struct thresholds *limits = &judge->limits;
     double stay = pause->hot ? limits->input_stay_share : 1, lost;
     double share = *(const double *)((const char *)limits + kind->share);
     uint64_t steps;
-    bool longer =
-        kind->planned && is_longer(event, limits->checkpoint_times, limits->checkpoint_least_steps);
+    bool few = pause->usuals < limits->checkpoint_least_usual;
+    /* Before a few are known, one that is longer beyond any doubt. */
+    double clear = few ? limits->checkpoint_clear_times * limits->checkpoint_clear_times
+                       : limits->checkpoint_clear_times;
+    bool longer = kind->planned && stall_is_longer(event, few ? clear : limits->checkpoint_times,
+                                                   few ? 1 : limits->checkpoint_least_steps);
 
     pause->slow = longer ? pause->slow + 1 : 0;
     if (pause_is_starved(judge, kind, event))
         return REASON_NONE;
-    if (longer &&
-        (pause->slow >= 2 || pause->hot || is_longer(event, limits->checkpoint_clear_times, 1)))
+    if (longer && (pause->slow >= 2 || pause->hot || stall_is_longer(event, clear, 1)))
         return REASON_LONGER;
     if (pause_share(judge, pause, &lost, &steps) > share * stay)
         return REASON_SHARE;
@@ -198,14 +201,15 @@ static double event_cost_ms(struct judge_state *judge, const struct pause_kind *
     if (!less || !judge->program_ready || !judge->job_step)
         return event->most_ms - usual;
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
-        less[rank] = MAX(0, (int64_t)(1e6 * (phase_ms(past, rank, kind->phase) - usual)));
+        less[rank] = MAX(0, (int64_t)(1e6 * (stall_phase_ms(past, rank, kind->phase) - usual)));
     shorter = program_shorter_ns(judge->program, judge->job_step, kind->phase, less);
     return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 
 /* Of those who are alone with it, only they: the others write a little, on sound storage, and are soon done. */
-static struct stall_files seen_of(const struct judge_state *judge, const struct stall_pause *pause,
-                                  const struct verdict *about)
+static struct stall_files stall_seen_of(const struct judge_state *judge,
+                                        const struct stall_pause *pause,
+                                        const struct verdict *about)
 {
     struct stall_files sum = { 0 };
     uint32_t named = MIN(about->rank_count, VERDICT_RANKS);
@@ -219,23 +223,24 @@ static struct stall_files seen_of(const struct judge_state *judge, const struct 
             continue;
         sum.looks += pause->seen[rank].looks;
         sum.waits += pause->seen[rank].waits;
+        sum.most = MAX(sum.most, pause->seen[rank].waits);
     }
     return sum;
 }
 
-static void say_storage(struct verdict *verdict, const struct stall_files *seen)
+static void pause_describe_storage(struct verdict *verdict, const struct stall_files *seen)
 {
     if (seen->waits > 0)
         verdict_because(verdict, "beat", "waits for storage in the kernel in %.0f of %.0f samples",
                         (double)seen->waits, (double)seen->looks);
 }
 
-static void pause_say_why(const struct judge_state *judge, struct verdict *draft,
-                          const struct pause_kind *kind, const struct stall_pause *pause,
-                          const struct pause_event *event, enum reason reason)
+static void pause_describe(const struct judge_state *judge, struct verdict *draft,
+                           const struct pause_kind *kind, const struct stall_pause *pause,
+                           const struct pause_event *event, enum reason reason)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct stall_files seen = seen_of(judge, pause, draft);
+    struct stall_files seen = stall_seen_of(judge, pause, draft);
     double lost, share;
     uint64_t steps;
 
@@ -261,26 +266,26 @@ static void pause_say_why(const struct judge_state *judge, struct verdict *draft
     else
         verdict_because(draft, "ring", "all ranks are affected alike; the median rank took %.1f ms",
                         event->median_ms);
-    say_storage(draft, &seen);
+    pause_describe_storage(draft, &seen);
     verdict_rule_out(draft, LAYER_CPU, "waits %.1f ms for a CPU in the last steps (median)",
-                     stall_typical_ms(judge, 3, stall_starved_ns));
+                     stall_typical_ms(judge, 3, split_starved_ns));
 }
 
 /* A step may be judged before the beats come that tell what its ranks waited for. */
-static void renew_layer(const struct judge_state *judge, const struct stall_pause *pause,
-                        struct tracked_verdict *tracked)
+static void stall_renew_layer(const struct judge_state *judge, const struct stall_pause *pause,
+                              struct tracked_verdict *tracked)
 {
-    struct stall_files seen = seen_of(judge, pause, &tracked->verdict);
+    struct stall_files seen = stall_seen_of(judge, pause, &tracked->verdict);
 
     if (tracked->verdict.layer == LAYER_STORAGE || !stall_waits(judge, &seen))
         return;
     tracked->verdict.layer = LAYER_STORAGE;
-    say_storage(&tracked->verdict, &seen);
+    pause_describe_storage(&tracked->verdict, &seen);
     tracked->changed = true;
 }
 
-static void draft_who(const struct judge_state *judge, struct verdict *draft,
-                      const struct pause_kind *kind, const struct pause_event *event)
+static void stall_draft_who(const struct judge_state *judge, struct verdict *draft,
+                            const struct pause_kind *kind, const struct pause_event *event)
 {
     const struct past_step *past = history_back(&judge->history, 0);
 
@@ -289,7 +294,7 @@ static void draft_who(const struct judge_state *judge, struct verdict *draft,
         return;
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (is_alone(past, rank, kind->phase, event))
+        if (stall_is_alone(past, rank, kind->phase, event))
             judge_state_add_rank(judge, draft, rank);
     }
     if (!kind->planned)
@@ -309,8 +314,8 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
     bool fresh;
 
     snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
-    draft_who(judge, &draft, kind, event);
-    seen = seen_of(judge, pause, &draft);
+    stall_draft_who(judge, &draft, kind, event);
+    seen = stall_seen_of(judge, pause, &draft);
     draft.layer = (uint8_t)(stall_waits(judge, &seen) ? LAYER_STORAGE : kind->layer);
     draft.since_step = now;
     if (reason == REASON_LONGER && pause->slow >= 2)
@@ -324,7 +329,7 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
         cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
     if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
-    pause_say_why(judge, &draft, kind, pause, event, reason);
+    pause_describe(judge, &draft, kind, pause, event, reason);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (!tracked)
         return;
@@ -334,8 +339,8 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
 
 /* ---- step by step ---- */
 
-static struct tracked_verdict *pause_open_entry(const struct judge_state *judge,
-                                                const struct stall_pause *pause)
+static struct tracked_verdict *pause_open_verdict(const struct judge_state *judge,
+                                                  const struct stall_pause *pause)
 {
     for (uint32_t i = 0; pause->hot && i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -364,12 +369,12 @@ static void pause_step(struct judge_state *judge, const struct pause_kind *kind,
                        struct stall_pause *pause)
 {
     uint64_t now = history_back(&judge->history, 0)->step;
-    struct tracked_verdict *open = pause_open_entry(judge, pause);
+    struct tracked_verdict *open = pause_open_verdict(judge, pause);
     struct pause_event event;
     enum reason reason;
 
     if (open)
-        renew_layer(judge, pause, open);
+        stall_renew_layer(judge, pause, open);
     if (!event_read(judge, kind, pause, &event)) {
         uint64_t last = pause->count ? pause->event[(pause->count - 1) % STALL_USUAL].step : now;
 
@@ -380,7 +385,7 @@ static void pause_step(struct judge_state *judge, const struct pause_kind *kind,
         return;
     }
     event_note(judge, pause, &event);
-    reason = reason_of(judge, kind, pause, &event);
+    reason = stall_reason_of(judge, kind, pause, &event);
     if (pause->slow == 1)
         pause->slow_since = now;
     if (reason != REASON_NONE) {
@@ -410,16 +415,16 @@ void stall_pause_beat(struct judge_state *judge, const struct fact_beat *beat)
 {
     for (int i = 0; i < STALL_PAUSES && beat->rank < judge->model.world; i++) {
         struct stall_pause *pause = &judge->stall->pause[i];
-        const struct beat_storage *told =
+        const struct beat_storage *storage =
             kinds[i].phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
             : kinds[i].phase == LOCKSTEP_PHASE_DATA     ? &beat->storage[BEAT_STORAGE_DATA]
                                                         : NULL;
         struct stall_files seen = { 0 };
 
-        if (told && told->looks)
-            seen = (struct stall_files){ told->looks, told->waits };
+        if (storage && storage->looks)
+            seen = (struct stall_files){ .looks = storage->looks, .waits = storage->waits };
         else if (kinds[i].phase == beat->phase) /* an agent that does not look */
-            seen = (struct stall_files){ 1, beat->state == 'D' };
+            seen = (struct stall_files){ .looks = 1, .waits = beat->state == 'D' };
         if (seen.looks == 0 ||
             !stall_files_room(&pause->seen, &pause->seen_room, judge->model.world))
             continue;

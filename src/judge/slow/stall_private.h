@@ -5,6 +5,7 @@
 #ifndef LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
 #define LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
 
+#include "judge/detect/detect.h"
 #include "judge/slow/stall.h"
 #include "lockstep/probe.h"
 
@@ -19,19 +20,20 @@ struct stall_level { /* how long the ranks of a step waited for their batches */
 struct stall_input {
     struct stall_level level[STALL_STEPS]; /* ring */
     uint64_t count;                        /* ever put */
-    double base_ms;    /* typical of the steps before anything went wrong; -1: not known yet */
-    double newest_ms;  /* the largest of the newest step */
+    struct detect_past past;               /* of these levels */
+    double newest_ms;                      /* the largest of the newest step */
     int64_t *level_ns; /* by rank: what its median peer waited in the newest step */
     uint32_t world;    /* room of that */
 };
 
 /* A long wait needs few steps, a short one many. */
 struct stall_rule {
-    uint32_t steps;
-    double shares; /* a multiple of the threshold */
+    uint32_t looks; /* history_looks() */
+    double shares;  /* a multiple of the threshold */
 };
 #define STALL_INPUT_RULES 3
 extern const struct stall_rule stall_input_rules[STALL_INPUT_RULES];
+uint32_t stall_steps(const struct judge_state *judge, const struct stall_rule *rule);
 
 #define STALL_USUAL 8 /* pauses of a kind that are remembered */
 
@@ -48,9 +50,11 @@ struct stall_event {
     double ms;
 };
 
-struct
-    stall_files { /* of one rank: how often it was seen in a phase, and waiting for storage in it */
+/* Of one rank or of several: how often they were seen in a phase, and waiting for storage in it. */
+struct stall_files {
     float looks, waits;
+    float
+        most; /* waits of one of several ranks: an agent samples all of its ranks at the same moment */
 };
 
 struct stall_pause {                       /* of one kind */
@@ -85,18 +89,14 @@ struct stall {
 
 /* Over the last n steps: the median rank's median of a part. */
 double stall_typical_ms(const struct judge_state *judge, uint32_t steps, split_part *part);
-int64_t stall_starved_ns(const struct rank_split *split);
 /* Room for all ranks, zeroed where new; false: no memory. */
 bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world);
 bool stall_waits(const struct judge_state *judge,
-                 const struct stall_files *seen); /* in most looks, and more than once */
+                 const struct stall_files *seen); /* in most looks, and one rank more than once */
 /* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
 bool stall_waits_for_storage(const struct judge_state *judge, uint32_t rank,
                              struct stall_files *seen);
-void stall_input_step(struct judge_state *judge); /* stall_input.c */
-int64_t stall_input_ns(const struct rank_split *split);
-int64_t stall_compute_ns(const struct rank_split *split);
-int64_t stall_transfer_ns(const struct rank_split *split);
+void stall_input_step(struct judge_state *judge);     /* stall_input.c */
 int64_t stall_faults(const struct rank_split *split); /* in millions, as parts are */
 /* What its batches come late from; `rank` MODEL_NONE: of all. */
 unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draft, uint32_t rank,

@@ -23,7 +23,7 @@ void stall_start_attempt(struct stall *stall)
 }
 
 /* It meets the others, or is in an operation with them: that is their time, not its own. */
-static bool birth_waits(const struct fact_beat *beat)
+static bool stall_birth_waits(const struct fact_beat *beat)
 {
     bool waits = beat->phase == LOCKSTEP_PHASE_COMM_INIT;
 
@@ -54,7 +54,7 @@ void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat)
     took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, most_ns) / 1e9f
                           : (float)MIN(beat->phase_age_ns, most_ns) / 1e9f;
     birth->beat_ns = beat->mono_ns;
-    if (took <= 0 || birth_waits(beat))
+    if (took <= 0 || stall_birth_waits(beat))
         return;
     birth->seconds[beat->phase] += took;
     if (seen && seen->looks)
@@ -106,8 +106,8 @@ static unsigned reason_layer(const struct start_reason *reason)
     }
 }
 
-static void say_reason(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
-                       double late)
+static void start_describe(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
+                           double late)
 {
     struct start_reason reason;
 
@@ -148,7 +148,7 @@ static bool start_read(const struct judge_state *judge, struct start *ret)
     return count > 0 && began > 0 && ret->median > 0;
 }
 
-static void late_accuse(struct judge_state *judge, const struct start *start)
+static void stall_late_accuse(struct judge_state *judge, const struct start *start)
 {
     const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
@@ -172,14 +172,14 @@ static void late_accuse(struct judge_state *judge, const struct start *start)
                     "rank %u began its first step %.1f s after the attempt started, the median "
                     "rank after %.1f s",
                     start->last, start->most, start->median);
-    say_reason(judge, &draft, start->last, late);
+    start_describe(judge, &draft, start->last, late);
     verdict_rule_out(&draft, LAYER_FABRIC,
                      "the other ranks had begun their first step and waited for it");
     judge_state_find(judge, &draft, &fresh);
 }
 
 /* Seconds of its own that a rank was seen to need. */
-static double birth_seconds(const struct stall_birth *birth)
+static double stall_birth_seconds(const struct stall_birth *birth)
 {
     double sum = 0;
 
@@ -188,7 +188,7 @@ static double birth_seconds(const struct stall_birth *birth)
     return sum;
 }
 
-static bool births_read(const struct judge_state *judge, struct start *ret)
+static bool stall_births_read(const struct judge_state *judge, struct start *ret)
 {
     const struct stall *stall = judge->stall;
     uint32_t world = judge->model.world;
@@ -200,7 +200,7 @@ static bool births_read(const struct judge_state *judge, struct start *ret)
     for (uint32_t rank = 0; rank < world; rank++) {
         if (!stall->birth[rank].beat_ns)
             return false; /* one that was not seen may be the one */
-        value[rank] = birth_seconds(&stall->birth[rank]);
+        value[rank] = stall_birth_seconds(&stall->birth[rank]);
         if (value[rank] > ret->most) {
             ret->most = value[rank];
             ret->last = rank;
@@ -213,7 +213,7 @@ static bool births_read(const struct judge_state *judge, struct start *ret)
 /* Ranks that meet before their first step begin it together: who was waited for shows in what each did of its
  * own until then.
  */
-static void births_accuse(struct judge_state *judge, const struct start *start)
+static void stall_births_accuse(struct judge_state *judge, const struct start *start)
 {
     const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
@@ -223,7 +223,7 @@ static void births_accuse(struct judge_state *judge, const struct start *start)
     bool fresh;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (birth_seconds(&judge->stall->birth[rank]) > start->median + late / 2)
+        if (stall_birth_seconds(&judge->stall->birth[rank]) > start->median + late / 2)
             judge_state_add_rank(judge, &draft, rank);
     }
     snprintf(draft.cause, sizeof(draft.cause), "all other ranks wait for it to start");
@@ -234,11 +234,11 @@ static void births_accuse(struct judge_state *judge, const struct start *start)
                     "rank %u was busy with its own start-up for %.1f s, the median rank for %.1f "
                     "s; the other ranks waited for it",
                     start->last, start->most, start->median);
-    say_reason(judge, &draft, start->last, late);
+    start_describe(judge, &draft, start->last, late);
     judge_state_find(judge, &draft, &fresh);
 }
 
-static void long_accuse(struct judge_state *judge, const struct start *start, double usual)
+static void stall_long_accuse(struct judge_state *judge, const struct start *start, double usual)
 {
     const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
@@ -261,7 +261,7 @@ static void long_accuse(struct judge_state *judge, const struct start *start, do
         verdict_because(&draft, "ring", "in the previous attempt it took %.1f s", usual);
     else
         verdict_because(&draft, "ring", "the limit is %.0f s", judge->limits.startup_most);
-    say_reason(judge, &draft, start->last, start->median - usual);
+    start_describe(judge, &draft, start->last, start->median - usual);
     judge_state_find(judge, &draft, &fresh);
 }
 
@@ -279,12 +279,13 @@ void stall_start_step(struct judge_state *judge)
         return;
     stall->start_seconds = start.median;
     if (start.most - start.median > limits->startup_late)
-        late_accuse(judge, &start);
-    else if (births_read(judge, &births) && births.most - births.median > limits->startup_late)
-        births_accuse(judge, &births);
+        stall_late_accuse(judge, &start);
+    else if (stall_births_read(judge, &births) &&
+             births.most - births.median > limits->startup_late)
+        stall_births_accuse(judge, &births);
     else if (start.median > limits->startup_most)
-        long_accuse(judge, &start, 0);
+        stall_long_accuse(judge, &start, 0);
     else if (before > 0 && start.median > limits->startup_times * before &&
              start.median - before > limits->startup_late)
-        long_accuse(judge, &start, before);
+        stall_long_accuse(judge, &start, before);
 }

@@ -17,12 +17,13 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/median.h"
 #include "judge/slow/stall.h"
 #include "wire/names.h"
 
 /* A large excess needs few steps, a small one many.  The table of thresholds says how large. */
 struct straggler_rule {
-    uint32_t steps;
+    uint32_t looks;
     size_t
         share; /* places in struct thresholds: median excess over these steps, of the peers' work ... */
     size_t noises; /* ... and in multiples of one step's noise */
@@ -35,34 +36,18 @@ static const struct straggler_rule rules[] = {
     { 18, AT(straggler_share_18), AT(straggler_noises_18) },
 };
 
-static double limit_at(const struct judge_state *judge, size_t place)
+static uint32_t straggler_steps(const struct judge_state *judge, const struct straggler_rule *rule)
+{
+    return history_looks(&judge->history, rule->looks);
+}
+
+static double straggler_limit_at(const struct judge_state *judge, size_t place)
 {
     return *(const double *)(const void *)((const char *)&judge->limits + place);
 }
 
-static int64_t part_compute(const struct rank_split *split)
-{
-    return split->compute_ns;
-}
-
-static int64_t part_starved(const struct rank_split *split)
-{
-    return split->delay_ns + split->throttled_ns;
-}
-
-static int64_t part_input(const struct rank_split *split)
-{
-    return split->host_ns[LOCKSTEP_PHASE_DATA];
-}
-
-static int64_t part_transfer(const struct rank_split *split)
-{
-    return split->transfer_ns;
-}
-
-/* The phase in which the host holds up the device most, against its peers. */
-static unsigned longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
-                              double *own_ms, double *peers_ms)
+unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
+                                 double *own_ms, double *peers_ms)
 {
     const struct model_rank *all = judge->model.rank;
     double own[LOCKSTEP_PHASE_COUNT] = { 0 }, peers[LOCKSTEP_PHASE_COUNT] = { 0 };
@@ -93,12 +78,12 @@ static unsigned longest_phase(const struct judge_state *judge, uint32_t rank, ui
     return longest;
 }
 
-static bool in_one_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
-                         double excess)
+static bool straggler_in_one_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
+                                   double excess)
 {
     double own, peers;
 
-    longest_phase(judge, rank, steps, &own, &peers);
+    straggler_longest_phase(judge, rank, steps, &own, &peers);
     return own - peers > judge->limits.straggler_one_phase * excess;
 }
 
@@ -111,21 +96,62 @@ static bool straggler_breaks(const struct judge_state *judge, enum series series
     const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
     double newest = (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
-    double noises = limit_at(judge, rule->noises) * history->noise_ms[series], excess, limit;
+    double noises = straggler_limit_at(judge, rule->noises) * history->noise_ms[series], excess,
+           limit;
 
     if (newest <= noises / 3)
         return false; /* as the last line would say, of almost all ranks and without their medians */
-    excess = history_excess_ms(history, series, rank, rule->steps);
-    limit =
-        MAX(limit_at(judge, rule->share) * history_typical_ms(history, rank, rule->steps), noises);
-    return excess > limit && history_least_ms(history, series, rank, rule->steps) > limit / 3;
+    excess = history_excess_ms(history, series, rank, straggler_steps(judge, rule));
+    limit = MAX(straggler_limit_at(judge, rule->share) *
+                    history_typical_ms(history, rank, straggler_steps(judge, rule)),
+                noises);
+    return excess > limit &&
+           history_least_ms(history, series, rank, straggler_steps(judge, rule)) > limit / 3;
 }
 
 /* The larger of both excesses over the last steps: noise hides, it does not slow devices down. */
-static double excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+static double straggler_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
     return MAX(history_excess_ms(&judge->history, SERIES_LOCAL, rank, steps),
                history_excess_ms(&judge->history, SERIES_COMPUTE, rank, steps));
+}
+
+/* How much longer than its peers it waits for a CPU. */
+static double straggler_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+{
+    uint32_t peers;
+
+    return history_part_ms(&judge->history, rank, steps, split_starved_ns) -
+           history_peers_ms(&judge->history, &judge->model, rank, steps, split_starved_ns, &peers);
+}
+
+#define NEIGHBOURS 16 /* ranks of a node that are looked at */
+
+/* ... and the others on its node do, too.  A rank that waits for a CPU alone has a reason of its own, such as a thread that
+ * keeps the interpreter's lock.
+ */
+static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+{
+    const struct model_rank *all = judge->model.rank;
+    double own = history_part_ms(&judge->history, rank, steps, split_starved_ns);
+    double more = straggler_starved_ms(judge, rank, steps), value[NEIGHBOURS];
+    uint32_t used = 0;
+
+    for (uint32_t other = 0; other < judge->model.world && used < NEIGHBOURS; other++) {
+        if (other != rank && all[other].node == all[rank].node)
+            value[used++] = history_part_ms(&judge->history, other, steps, split_starved_ns);
+    }
+    return used ? more - MAX(0, own - median_f64(value, used)) : more;
+}
+
+double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+{
+    double excess = MAX(0, straggler_excess_ms(judge, rank, steps));
+    double starved = straggler_shared_ms(judge, rank, steps);
+
+    if (starved <= judge->limits.straggler_cpu_share * excess)
+        return excess; /* too little to be the reason: waiting for a CPU need not delay anything */
+    return MAX(0, excess - starved);
 }
 
 /* The first rule that the rank breaks; NULL: none. */
@@ -138,7 +164,7 @@ static const struct straggler_rule *broken_rule(const struct judge_state *judge,
     if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= limits->straggler_least_excess)
         return NULL;
     for (size_t i = 0; i < COUNT(rules); i++) {
-        if (history->count < rules[i].steps + limits->verdict_warm_up ||
+        if (history->count < straggler_steps(judge, &rules[i]) + limits->verdict_warm_up ||
             history->count < limits->straggler_least_history)
             return NULL;
         if (straggler_breaks(judge, SERIES_LOCAL, rank, &rules[i]) ||
@@ -157,16 +183,17 @@ static bool still_slow(const struct judge_state *judge, uint32_t rank)
 {
     double least = judge->limits.straggler_share_18 * history_typical_ms(&judge->history, rank, 5);
 
-    return excess_ms(judge, rank, 5) > judge->limits.straggler_stay_share * least;
+    return straggler_excess_ms(judge, rank, 5) > judge->limits.straggler_stay_share * least;
 }
 
-static bool still_excess(const struct judge_state *judge, uint32_t rank,
-                         const struct straggler_rule *rule)
+static bool straggler_still_excess(const struct judge_state *judge, uint32_t rank,
+                                   const struct straggler_rule *rule)
 {
-    double least =
-        limit_at(judge, rule->share) * history_typical_ms(&judge->history, rank, rule->steps);
+    double least = straggler_limit_at(judge, rule->share) *
+                   history_typical_ms(&judge->history, rank, straggler_steps(judge, rule));
 
-    return excess_ms(judge, rank, rule->steps) > judge->limits.straggler_stay_share * least;
+    return straggler_excess_ms(judge, rank, straggler_steps(judge, rule)) >
+           judge->limits.straggler_stay_share * least;
 }
 
 /* ---- the verdict ---- */
@@ -175,11 +202,8 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
                                    double excess)
 {
     const struct history *history = &judge->history;
-    uint32_t peers;
-    double starved = history_part_ms(history, rank, steps, part_starved) -
-                     history_peers_ms(history, &judge->model, rank, steps, part_starved, &peers);
 
-    if (starved > judge->limits.straggler_cpu_share * excess)
+    if (straggler_starved_ms(judge, rank, steps) > judge->limits.straggler_cpu_share * excess)
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
         judge->limits.straggler_gpu_share * excess)
@@ -187,34 +211,35 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
     /* Without device times a phase is the device's as much as the host's.  What makes one phase longer
      * is code; what makes all of them longer may be either.
      */
-    if (history->host_view && !in_one_phase(judge, rank, steps, excess))
+    if (history->host_view && !straggler_in_one_phase(judge, rank, steps, excess))
         return LAYER_UNKNOWN;
     return LAYER_USER_CODE;
 }
 
 /* Fewer or worse peers, and an excess near its limit, make us less sure. */
 /* NOLINTNEXTLINE(readability-function-size): MIN and MAX count as many statements */
-static double confidence(const struct judge_state *judge, uint32_t rank,
-                         const struct straggler_rule *rule, double excess)
+static double straggler_confidence(const struct judge_state *judge, uint32_t rank,
+                                   const struct straggler_rule *rule, double excess)
 {
     static const double caps[] = { [PEER_BASIS_DP] = 0.98,
                                    [PEER_BASIS_TP] = 0.9,
                                    [PEER_BASIS_CLASS] = 0.9,
                                    [PEER_BASIS_PAST] = 0.5,
                                    [PEER_BASIS_NONE] = 0.3 };
-    double typical = history_typical_ms(&judge->history, rank, rule->steps);
-    double limit = limit_at(judge, rule->share) * typical, cap;
+    double typical = history_typical_ms(&judge->history, rank, straggler_steps(judge, rule));
+    double limit = straggler_limit_at(judge, rule->share) * typical, cap;
     uint32_t peers;
 
-    history_peers_ms(&judge->history, &judge->model, rank, rule->steps, split_local_ns, &peers);
+    history_peers_ms(&judge->history, &judge->model, rank, straggler_steps(judge, rule),
+                     split_local_ns, &peers);
     cap = caps[judge->model.rank[rank].basis] - (peers < 2 ? 0.08 : 0);
     if (judge->history.host_view)
         cap = MIN(cap, 0.7);
     return MIN(cap, 0.75 + 0.2 * MIN(1, excess / MAX(limit, 0.001) - 1));
 }
 
-static void straggler_say_why(struct judge_state *judge, struct verdict *draft, uint32_t rank,
-                              uint32_t steps, double excess, double cost_ms)
+static void straggler_describe(struct judge_state *judge, struct verdict *draft, uint32_t rank,
+                               uint32_t steps, double excess, double cost_ms)
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
@@ -223,7 +248,7 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
     uint32_t peers;
 
     if (draft->layer == LAYER_GPU)
-        job_step_part = part_compute;
+        job_step_part = split_compute_ns;
     own = history_part_ms(history, rank, steps, job_step_part);
     theirs = history_peers_ms(history, model, rank, steps, job_step_part, &peers);
     verdict_because(draft, "ring",
@@ -231,7 +256,7 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
                     draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     if (draft->layer != LAYER_GPU) {
-        unsigned phase = longest_phase(judge, rank, steps, &own, &theirs);
+        unsigned phase = straggler_longest_phase(judge, rank, steps, &own, &theirs);
 
         verdict_because(draft, "ring", "%s in %s: %.1f ms, peer median %.1f ms",
                         history->host_view ? "host time" : "device idle while the host is",
@@ -241,8 +266,8 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
         draft, "replay",
         "each step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
         period, cost_ms);
-    own = history_part_ms(history, rank, steps, part_starved);
-    theirs = history_peers_ms(history, model, rank, steps, part_starved, &peers);
+    own = history_part_ms(history, rank, steps, split_starved_ns);
+    theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
     if (draft->layer == LAYER_CPU)
         verdict_because(draft, "schedstat",
                         "runnable but waiting for a CPU %.1f ms per step, peer median %.1f ms", own,
@@ -251,15 +276,15 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
         verdict_rule_out(draft, LAYER_CPU,
                          "waits %.1f ms per step for a CPU, peer median %.1f ms, of %.1f ms excess",
                          own, theirs, excess);
-    own = history_part_ms(history, rank, steps, part_input);
-    theirs = history_peers_ms(history, model, rank, steps, part_input, &peers);
+    own = history_part_ms(history, rank, steps, split_input_ns);
+    theirs = history_peers_ms(history, model, rank, steps, split_input_ns, &peers);
     verdict_rule_out(draft, LAYER_DATA, "input wait %.1f ms, peer median %.1f ms", own, theirs);
-    own = history_part_ms(history, rank, steps, part_transfer);
-    theirs = history_peers_ms(history, model, rank, steps, part_transfer, &peers);
+    own = history_part_ms(history, rank, steps, split_transfer_ns);
+    theirs = history_peers_ms(history, model, rank, steps, split_transfer_ns, &peers);
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peer median %.1f ms", own, theirs);
 }
 
-static const char *cause_of(unsigned layer, bool host_view)
+static const char *straggler_cause_of(unsigned layer, bool host_view)
 {
     switch (layer) {
     case LAYER_GPU:
@@ -269,7 +294,7 @@ static const char *cause_of(unsigned layer, bool host_view)
     case LAYER_UNKNOWN:
         return "all its work takes longer than on its peers; device times are not observed";
     default:
-        return host_view ? "one phase of its host code takes longer than on its peers"
+        return host_view ? "its host code takes longer than on its peers"
                          : "its host code leaves the device idle";
     }
 }
@@ -288,23 +313,24 @@ static uint64_t first_slow_step(const struct judge_state *judge, uint32_t rank, 
     return first;
 }
 
-static void draft_verdict(struct judge_state *judge, uint32_t rank,
-                          const struct straggler_rule *rule, double cost_ms, struct verdict *draft)
+static void straggler_draft_verdict(struct judge_state *judge, uint32_t rank,
+                                    const struct straggler_rule *rule, double cost_ms,
+                                    struct verdict *draft)
 {
-    double excess = excess_ms(judge, rank, rule->steps);
+    double excess = straggler_excess_ms(judge, rank, straggler_steps(judge, rule));
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
-    draft->layer = (uint8_t)straggler_layer_of(judge, rank, rule->steps, excess);
+    draft->layer = (uint8_t)straggler_layer_of(judge, rank, straggler_steps(judge, rule), excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
-             cause_of(draft->layer, judge->history.host_view));
+             straggler_cause_of(draft->layer, judge->history.host_view));
     judge_state_add_rank(judge, draft, rank);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
-    draft->confidence = confidence(judge, rank, rule, excess);
+    draft->confidence = straggler_confidence(judge, rank, rule, excess);
     draft->since_step = first_slow_step(judge, rank, excess / 3);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = cost_ms / 1e3;
-    straggler_say_why(judge, draft, rank, rule->steps, excess, cost_ms);
+    straggler_describe(judge, draft, rank, straggler_steps(judge, rule), excess, cost_ms);
 }
 
 /* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
@@ -316,11 +342,11 @@ static void straggler_reconsider(struct judge_state *judge, struct tracked_verdi
     struct verdict *verdict = &open->verdict, draft;
 
     for (size_t i = broken ? 0 : 1; i < COUNT(rules); i++) {
-        if (open->steps != rules[i].steps && &rules[i] != broken)
+        if (open->steps != straggler_steps(judge, &rules[i]) && &rules[i] != broken)
             continue;
-        if (!still_excess(judge, rank, &rules[i]))
+        if (!straggler_still_excess(judge, rank, &rules[i]))
             continue; /* it is on its way out: more steps show less of it */
-        draft_verdict(judge, rank, &rules[i], cost_ms, &draft);
+        straggler_draft_verdict(judge, rank, &rules[i], cost_ms, &draft);
         open->changed |= draft.layer != verdict->layer;
         verdict->layer = draft.layer;
         verdict->confidence = draft.confidence;
@@ -371,22 +397,55 @@ static void suspects_add(struct straggler_suspects *suspects, const struct strag
     suspects->list[least] = *fresh;
 }
 
+/* Its own open verdict, and the one about several ranks that names it. */
+static struct tracked_verdict *suspect_verdict(struct judge_state *judge, uint32_t rank,
+                                               const struct tracked_verdict **several)
+{
+    *several = NULL;
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+
+        if (!tracked->open || tracked->verdict.kind != VERDICT_STRAGGLER ||
+            !verdict_names_rank(&tracked->verdict, rank))
+            continue;
+        if (tracked->verdict.rank_count == 1)
+            return tracked;
+        *several = tracked;
+    }
+    return NULL;
+}
+
+/* Whether the verdict about several ranks says all there is to say: on a node without CPUs a rank may be slow by its own
+ * work as well.
+ */
+static bool suspect_is_covered(const struct judge_state *judge, uint32_t rank,
+                               const struct tracked_verdict *several,
+                               const struct straggler_rule *rule)
+{
+    double own = 1 - judge->limits.straggler_cpu_share;
+
+    return !rule || several->verdict.layer != LAYER_CPU ||
+           straggler_own_work_ms(judge, rank, straggler_steps(judge, rule)) <
+               own * straggler_excess_ms(judge, rank, straggler_steps(judge, rule));
+}
+
 static bool suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
 {
     bool covered = false;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct straggler_suspect fresh = { .rank = rank };
+        const struct tracked_verdict *several;
 
-        fresh.excess_ms = excess_ms(judge, rank, 1);
-        fresh.open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
-        if (fresh.open && fresh.open->verdict.rank_count > 1) {
-            suspects->flag[rank] = 1; /* its node's verdict covers it */
+        fresh.excess_ms = straggler_excess_ms(judge, rank, 1);
+        fresh.open = suspect_verdict(judge, rank, &several);
+        if (!fresh.open || fresh.open->recurs || !still_slow(judge, rank))
+            fresh.rule = broken_rule(judge, rank);
+        if (several && !fresh.open && suspect_is_covered(judge, rank, several, fresh.rule)) {
+            suspects->flag[rank] = 1;
             covered = true;
             continue;
         }
-        if (!fresh.open || fresh.open->recurs || !still_slow(judge, rank))
-            fresh.rule = broken_rule(judge, rank);
         if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(judge, rank)))
             suspects_add(suspects, &fresh);
     }
@@ -435,12 +494,12 @@ static void suspect_judge(struct judge_state *judge, const struct straggler_susp
         suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
     } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank) &&
-               (suspect->rule->steps >= judge->limits.straggler_settled ||
+               (suspect->rule->looks >= judge->limits.straggler_settled ||
                 !judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
         struct verdict draft;
         bool fresh;
 
-        draft_verdict(judge, suspect->rank, suspect->rule, cost_ms, &draft);
+        straggler_draft_verdict(judge, suspect->rank, suspect->rule, cost_ms, &draft);
         judge_state_find(judge, &draft, &fresh);
     }
 }

@@ -23,34 +23,35 @@ struct trend {
     double steps; /* until it costs what straggler.forming says */
 };
 
-static double value_ms(const struct judge_state *judge, enum series series, uint32_t rank,
-                       uint32_t back)
+static double straggler_value_ms(const struct judge_state *judge, enum series series, uint32_t rank,
+                                 uint32_t back)
 {
     const struct past_step *past = history_back(&judge->history, back);
 
     return (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
 }
 
-static double third_ms(const struct judge_state *judge, enum series series, uint32_t rank,
-                       uint32_t which)
+static double straggler_third_ms(const struct judge_state *judge, enum series series, uint32_t rank,
+                                 uint32_t which)
 {
     double value[THIRD];
 
     for (uint32_t i = 0; i < THIRD; i++)
-        value[i] = value_ms(judge, series, rank, which * THIRD + i);
+        value[i] = straggler_value_ms(judge, series, rank, which * THIRD + i);
     return median_f64(value, THIRD);
 }
 
 /* Share of pairs of steps of which the later one is lower: none where it only grows, half where nothing
  * does.  It asks for no deviation, which noise with heavy tails has none of.
  */
-static double inverted_share(const struct judge_state *judge, enum series series, uint32_t rank)
+static double straggler_inverted_share(const struct judge_state *judge, enum series series,
+                                       uint32_t rank)
 {
     double value[WINDOW];
     uint32_t inverted = 0;
 
     for (uint32_t i = 0; i < WINDOW; i++)
-        value[i] = value_ms(judge, series, rank, i);
+        value[i] = straggler_value_ms(judge, series, rank, i);
     for (uint32_t later = 0; later < WINDOW; later++) {
         for (uint32_t earlier = later + 1; earlier < WINDOW; earlier++)
             inverted += value[later] < value[earlier];
@@ -70,12 +71,13 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
     least =
         MAX(limits->straggler_least_excess,
             limits->straggler_forming_starts * (double)history_back(history, 0)->typical_ms[rank]);
-    if (value_ms(judge, series, rank, 0) < least && value_ms(judge, series, rank, 1) < least)
+    if (straggler_value_ms(judge, series, rank, 0) < least &&
+        straggler_value_ms(judge, series, rank, 1) < least)
         return false;
     least = limits->straggler_forming_noises *
             MAX(history->noise_ms[series], limits->straggler_least_excess / 10);
     for (uint32_t i = 0; i < 3; i++)
-        trend.third_ms[2 - i] = third_ms(judge, series, rank, i);
+        trend.third_ms[2 - i] = straggler_third_ms(judge, series, rank, i);
     one = trend.third_ms[1] - trend.third_ms[0];
     two = trend.third_ms[2] - trend.third_ms[1];
     trend.ms_per_step = (one + two) / (2 * THIRD);
@@ -91,14 +93,14 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
         THIRD / 2.0;
     *ret = trend;
     return trend.steps > 0 && trend.steps < limits->straggler_forming_horizon &&
-           inverted_share(judge, series, rank) <= limits->straggler_forming_inverted;
+           straggler_inverted_share(judge, series, rank) <= limits->straggler_forming_inverted;
 }
 
 static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series series,
                            const struct trend *trend)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.4 };
+    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.5 };
     struct tracked_verdict *tracked;
     bool fresh;
 
@@ -121,16 +123,6 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
         tracked->recurs = true;
 }
 
-static double rank_cost_ms(struct judge_state *judge, uint32_t rank)
-{
-    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
-
-    if (!flag)
-        return -1;
-    flag[rank] = 1;
-    return judge_state_cost_ms(judge, flag);
-}
-
 static void forming_judge(struct judge_state *judge, uint32_t rank)
 {
     struct tracked_verdict *open =
@@ -146,7 +138,7 @@ static void forming_judge(struct judge_state *judge, uint32_t rank)
                                       judge->limits.straggler_forming_starts *
                                       history_typical_ms(history, rank, THIRD)) {
             open->seen_step = history_back(history, 0)->step;
-            open->step_seconds = MAX(0, rank_cost_ms(judge, rank)) / 1e3;
+            open->step_seconds = MAX(0, judge_state_rank_cost_ms(judge, rank)) / 1e3;
         }
         return;
     }

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/state.h"
+#include "judge/slow/straggler.h"
+#include "wire/names.h"
 
 struct slow_step { /* a rank was slow in a step of the window */
     uint32_t rank, back;
@@ -37,7 +38,7 @@ struct pattern { /* of a rank over the window */
     double excess_ms, compute_ms, starved_ms; /* means over its hits */
 };
 
-static uint32_t window_of(const struct judge_state *judge)
+static uint32_t straggler_window_of(const struct judge_state *judge)
 {
     uint32_t count = judge->history.count, warm = (uint32_t)judge->limits.verdict_warm_up;
 
@@ -50,13 +51,13 @@ static bool is_hit(const struct judge_state *judge, const struct past_step *past
     double least = MAX(judge->limits.straggler_hit_share * (double)past->typical_ms[rank],
                        judge->limits.straggler_least_excess);
     double noises = judge->limits.straggler_hit_noises;
-    double local = (double)past->excess_ms[rank], compute = (double)past->compute_ms[rank];
-    double starved = (double)(split->delay_ns + split->throttled_ns) / 1e6;
-    bool hit = local > MAX(least, noises * judge->history.noise_ms[SERIES_LOCAL]) ||
-               compute > MAX(least, noises * judge->history.noise_ms[SERIES_COMPUTE]);
-
     /* Without a cpu anybody is slow now and then; the judge of cpus tells whose fault that is. */
-    return hit && starved < judge->limits.straggler_cpu_share * MAX(local, compute);
+    double starved = (double)split_starved_ns(split) / 1e6;
+    double local = (double)past->excess_ms[rank] - starved;
+    double compute = (double)past->compute_ms[rank] - starved;
+
+    return local > MAX(least, noises * judge->history.noise_ms[SERIES_LOCAL]) ||
+           compute > MAX(least, noises * judge->history.noise_ms[SERIES_COMPUTE]);
 }
 
 static void hits_fini(struct hits *hits)
@@ -138,7 +139,8 @@ static struct pattern pattern_of(const struct judge_state *judge, const struct h
 }
 
 /* How likely it is at most that one of so many ranks begins to be slow so often by chance alone. */
-static double chance_of(const struct judge_state *judge, const struct hits *hits, uint32_t runs)
+static double straggler_chance_of(const struct judge_state *judge, const struct hits *hits,
+                                  uint32_t runs)
 {
     double world = judge->model.world, rate = judge->limits.straggler_everyday, mean, odds = 1;
 
@@ -151,39 +153,36 @@ static double chance_of(const struct judge_state *judge, const struct hits *hits
     return MIN(1, world * odds / (1 - mean / (runs + 1)));
 }
 
-static bool is_regular(const struct pattern *pattern)
+static bool straggler_is_regular(const struct pattern *pattern)
 {
     return pattern->runs >= 4 && pattern->gaps + 1 == pattern->runs;
 }
 
-static double cost_ms(struct judge_state *judge, uint32_t rank)
-{
-    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
-
-    if (!flag)
-        return -1;
-    flag[rank] = 1;
-    return judge_state_cost_ms(judge, flag);
-}
-
 /* ---- one rank, now and then ---- */
 
-static void recurring_accuse(struct judge_state *judge, uint32_t rank,
-                             const struct pattern *pattern, uint32_t window, double cost)
+static void straggler_recurring_accuse(struct judge_state *judge, uint32_t rank,
+                                       const struct pattern *pattern, uint32_t window, double cost)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.75 };
     bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
+    double own_ms, peers_ms; /* of the newest step, which is a slow one */
+    unsigned phase = straggler_longest_phase(judge, rank, 1, &own_ms, &peers_ms);
+    bool in_phase =
+        own_ms - peers_ms > judge->limits.straggler_one_phase *
+                                (double)history_back(&judge->history, 0)->excess_ms[rank];
     bool fresh;
     struct tracked_verdict *tracked;
 
-    draft.layer = gpu ? LAYER_GPU : judge->history.host_view ? LAYER_UNKNOWN : LAYER_USER_CODE;
+    draft.layer = (uint8_t)(gpu                                     ? LAYER_GPU
+                            : judge->history.host_view && !in_phase ? LAYER_UNKNOWN
+                                                                    : LAYER_USER_CODE);
     judge_state_add_rank(judge, &draft, rank);
     draft.since_step = pattern->first;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost * pattern->hits / window / 1e3;
     if (judge->history.host_view)
         draft.confidence = 0.6;
-    if (is_regular(pattern))
+    if (straggler_is_regular(pattern))
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow about every %u steps",
                  pattern->gap);
     else
@@ -194,12 +193,21 @@ static void recurring_accuse(struct judge_state *judge, uint32_t rank,
         "%s %.1f ms longer than on its peers in %u of %u steps, in %u separate episodes",
         gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits, window,
         pattern->runs);
+    if (!gpu && in_phase && phase)
+        verdict_because(&draft, "ring",
+                        "host time in %s in the newest of them: %.1f ms, peers %.1f ms",
+                        name_of_phase(phase), own_ms, peers_ms);
     verdict_because(
         &draft, "replay",
         "the step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
         (double)history_back(&judge->history, 0)->measured_ns / 1e6, cost);
-    verdict_rule_out(&draft, LAYER_CPU, "waits %.1f ms for a CPU in these steps",
-                     pattern->starved_ms);
+    if (pattern->starved_ms < judge->limits.straggler_cpu_share * pattern->excess_ms)
+        verdict_rule_out(&draft, LAYER_CPU, "waits %.1f ms for a CPU in these steps",
+                         pattern->starved_ms);
+    else
+        verdict_because(&draft, "schedstat",
+                        "waits for a CPU for %.1f ms of these %.1f ms, as it has more to do",
+                        pattern->starved_ms, pattern->excess_ms);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         tracked->recurs = true;
@@ -220,17 +228,17 @@ static void recurring_judge(struct judge_state *judge, const struct hits *hits,
         if (!open->recurs || pattern->runs < limits->straggler_recurs_stay)
             return;
         open->seen_step = past->step;
-        open->step_seconds = now ? MAX(0, cost_ms(judge, rank)) / 1e3 : 0;
+        open->step_seconds = now ? MAX(0, judge_state_rank_cost_ms(judge, rank)) / 1e3 : 0;
         return;
     }
     if (!now || pattern->runs < limits->straggler_recurs ||
         pattern->hits > limits->straggler_recurs_most * window ||
-        chance_of(judge, hits, pattern->runs) > limits->straggler_chance)
+        straggler_chance_of(judge, hits, pattern->runs) > limits->straggler_chance)
         return;
-    cost = cost_ms(judge, rank);
+    cost = judge_state_rank_cost_ms(judge, rank);
     if (cost * pattern->hits / window >
         limits->straggler_cost_share * history_period_ms(&judge->history, window))
-        recurring_accuse(judge, rank, pattern, window, cost);
+        straggler_recurring_accuse(judge, rank, pattern, window, cost);
 }
 
 static void recurring_step(struct judge_state *judge, struct hits *hits)
@@ -259,8 +267,8 @@ struct migration {
 };
 
 /* The slowest rank of each step of the window; MODEL_NONE: there was none. */
-static void slowest_find(const struct judge_state *judge, const struct hits *hits,
-                         uint32_t slowest[HISTORY_STEPS])
+static void straggler_slowest_find(const struct judge_state *judge, const struct hits *hits,
+                                   uint32_t slowest[HISTORY_STEPS])
 {
     for (uint32_t back = 0; back < HISTORY_STEPS; back++)
         slowest[back] = MODEL_NONE;
@@ -280,7 +288,7 @@ static struct migration migration_of(const struct judge_state *judge, const stru
     struct migration found = { 0 };
     size_t used = 0;
 
-    slowest_find(judge, hits, slowest);
+    straggler_slowest_find(judge, hits, slowest);
     for (uint32_t back = hits->window; back-- > 0;) {
         const struct past_step *past = history_back(&judge->history, back);
         uint32_t times = 0, before = 0;
@@ -307,7 +315,8 @@ static struct migration migration_of(const struct judge_state *judge, const stru
 /* Whether so many steps with a slow rank are more than a job of this size has every day, or than this one
  * had before.
  */
-static bool is_news(const struct judge_state *judge, const struct migration *found, uint32_t window)
+static bool straggler_is_news(const struct judge_state *judge, const struct migration *found,
+                              uint32_t window)
 {
     const struct thresholds *limits = &judge->limits;
     double share = (double)found->steps / window, past = judge->history.hit_share;
@@ -329,13 +338,14 @@ static bool kind_migrates(const struct judge_state *judge, const struct migratio
 
     return found->ranks >= limits->straggler_migrates_ranks &&
            found->most <= limits->straggler_migrates_most * found->steps &&
-           found->steps >= limits->straggler_migrates * steps && is_news(judge, found, steps);
+           found->steps >= limits->straggler_migrates * steps &&
+           straggler_is_news(judge, found, steps);
 }
 
 /* Whether it does so since it began, if not over the whole window yet.  Where few ranks take turns one may well
  * have every second: nobody is named until more steps tell.
  */
-static bool may_migrate(const struct judge_state *judge, const struct migration *found)
+static bool straggler_may_migrate(const struct judge_state *judge, const struct migration *found)
 {
     uint64_t newest = history_back(&judge->history, 0)->step;
 
@@ -343,7 +353,7 @@ static bool may_migrate(const struct judge_state *judge, const struct migration 
 }
 
 /* What the run had before the window: the step that has just left it counts. */
-static void past_share_update(struct judge_state *judge, const struct hits *hits)
+static void straggler_past_share_update(struct judge_state *judge, const struct hits *hits)
 {
     struct history *history = &judge->history;
     bool hit = false;
@@ -409,7 +419,7 @@ static bool migration_judge(struct judge_state *judge, const struct hits *hits)
     double cost;
 
     if (!kind_migrates(judge, &found, hits->window))
-        return may_migrate(judge, &found);
+        return straggler_may_migrate(judge, &found);
     cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : -1;
     if (open) {
         open->seen_step = past->step;
@@ -425,33 +435,21 @@ static bool migration_judge(struct judge_state *judge, const struct hits *hits)
     return true;
 }
 
-/* A node that is short of cpus makes all of its ranks slow now and then. */
-static bool is_short_of_cpus(const struct judge_state *judge)
-{
-    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
-
-        if (tracked->open && tracked->verdict.layer == LAYER_CPU)
-            return true;
-    }
-    return false;
-}
-
 static void kinds_step(struct judge_state *judge)
 {
     CLEAN(hits_fini) struct hits hits = { 0 };
     const struct thresholds *limits = &judge->limits;
-    uint32_t window = window_of(judge);
+    uint32_t window = straggler_window_of(judge);
 
     history_mark_far(&judge->history, limits->straggler_hit_share, limits->straggler_least_excess);
-    if (window < limits->straggler_recurs_window || is_short_of_cpus(judge) ||
+    if (window < limits->straggler_recurs_window ||
         (judge->history.lengths_vary &&
          judge->history.count < limits->straggler_least_history + 3) ||
         !hits_gather(judge, window, &hits))
         return;
     if (!migration_judge(judge, &hits))
         recurring_step(judge, &hits);
-    past_share_update(judge, &hits);
+    straggler_past_share_update(judge, &hits);
 }
 
 const struct judge judge_straggler_kinds = { .name = "straggler kinds", .step = kinds_step };

@@ -20,8 +20,8 @@
 /* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was
  * late.
  */
-static double waited_ms(const struct judge_state *judge, const struct job_step *job_step,
-                        uint32_t rank)
+static double straggler_waited_ms(const struct judge_state *judge, const struct job_step *job_step,
+                                  uint32_t rank)
 {
     const struct model_shape *shape = job_step->shape_of[rank];
     const uint32_t *number = split_numbers(judge->splitter, rank);
@@ -65,7 +65,7 @@ static bool late_look(const struct judge_state *judge, struct late_look *ret)
         if (!job_step->shape_of[rank] || !job_step->shape_of[rank]->class->device_ops ||
             job_step->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN))
             return false;
-        waited[rank] = waited_ms(judge, job_step, rank);
+        waited[rank] = straggler_waited_ms(judge, job_step, rank);
         if (waited[rank] < 0)
             return false;
         if (waited[rank] < waited[last])

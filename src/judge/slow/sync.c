@@ -8,6 +8,7 @@
 #include "judge/slow/sync.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,14 @@ void sync_destroy(struct sync *sync)
     free(sync);
 }
 
+size_t sync_bytes(const struct sync *sync)
+{
+    return sizeof(*sync) + sync->room * sizeof(*sync->link) +
+           sync->move_room * sizeof(*sync->move) + sync->past_room * sizeof(*sync->past_way) +
+           map_bytes(&sync->by_key) + map_bytes(&sync->past) + map_bytes(&sync->move_by_key) +
+           map_bytes(&sync->move_by_comm) + map_bytes(&sync->past_ways);
+}
+
 static uint64_t sync_past_key(const struct judge_state *judge, const struct sync_link *link)
 {
     const struct model_comm *comm = &judge->model.comm[link->comm];
@@ -77,7 +86,7 @@ void sync_attempt(struct judge_state *judge)
 
 /* ---- measuring ---- */
 
-static uint64_t link_key(uint32_t comm, uint32_t from, uint32_t to)
+static uint64_t sync_link_key(uint32_t comm, uint32_t from, uint32_t to)
 {
     return hash64_u64(hash64_u64(comm, from), to);
 }
@@ -85,14 +94,14 @@ static uint64_t link_key(uint32_t comm, uint32_t from, uint32_t to)
 const struct sync_link *sync_link_find(const struct sync *sync, uint32_t comm, uint32_t from,
                                        uint32_t to)
 {
-    const uint64_t *at = map_get(&sync->by_key, link_key(comm, from, to));
+    const uint64_t *at = map_get(&sync->by_key, sync_link_key(comm, from, to));
 
     return at && *at < sync->links ? &sync->link[*at] : NULL;
 }
 
-static struct sync_link *link_get(struct sync *sync, uint32_t comm, uint32_t from, uint32_t to)
+static struct sync_link *sync_link_get(struct sync *sync, uint32_t comm, uint32_t from, uint32_t to)
 {
-    uint64_t key = link_key(comm, from, to), *at;
+    uint64_t key = sync_link_key(comm, from, to), *at;
 
     at = map_put(&sync->by_key, key, sync->links);
     if (!at)
@@ -107,8 +116,9 @@ static struct sync_link *link_get(struct sync *sync, uint32_t comm, uint32_t fro
 }
 
 /* A pair is told by its receiver. */
-static struct sync_link *item_link(const struct judge_state *judge, struct sync *sync,
-                                   const struct model_shape *shape, uint32_t rank, uint32_t item)
+static struct sync_link *sync_item_link(const struct judge_state *judge, struct sync *sync,
+                                        const struct model_shape *shape, uint32_t rank,
+                                        uint32_t item)
 {
     const struct shape_item *at = &shape->fact.item[item];
     uint32_t comm = shape->comm[item], self;
@@ -116,14 +126,14 @@ static struct sync_link *item_link(const struct judge_state *judge, struct sync 
     if (comm == MODEL_NONE)
         return NULL;
     if (at->kind == ITEM_COLL)
-        return link_get(sync, comm, MODEL_NONE, MODEL_NONE);
+        return sync_link_get(sync, comm, MODEL_NONE, MODEL_NONE);
     self = model_index(&judge->model, comm, rank);
-    return at->what == LOCKSTEP_OP_SEND ? link_get(sync, comm, self, at->peer)
-                                        : link_get(sync, comm, at->peer, self);
+    return at->what == LOCKSTEP_OP_SEND ? sync_link_get(sync, comm, self, at->peer)
+                                        : sync_link_get(sync, comm, at->peer, self);
 }
 
-static int64_t transfer_ns(const struct judge_state *judge, const struct job_step *job_step,
-                           uint32_t rank, uint32_t item, const struct meeting *meeting)
+static int64_t sync_transfer_ns(const struct judge_state *judge, const struct job_step *job_step,
+                                uint32_t rank, uint32_t item, const struct meeting *meeting)
 {
     const struct item_time *time = &job_step->step_of[rank].time[item];
     const struct shape_item *at = &job_step->shape_of[rank]->fact.item[item];
@@ -138,7 +148,7 @@ static int64_t transfer_ns(const struct judge_state *judge, const struct job_ste
 }
 
 /* Adds up the transfers of all links in the newest step, each meeting once. */
-static bool links_sum(struct judge_state *judge, struct sync *sync)
+static bool sync_links_sum(struct judge_state *judge, struct sync *sync)
 {
     const struct job_step *job_step = judge->job_step;
     const struct meeting *meeting = split_meeting_base(judge->splitter);
@@ -163,11 +173,11 @@ static bool links_sum(struct judge_state *judge, struct sync *sync)
                 meeting[number[i]].members < 2)
                 continue;
             seen[number[i]] = 1;
-            link = item_link(judge, sync, shape, rank, i);
+            link = sync_item_link(judge, sync, shape, rank, i);
             if (!link)
                 return false;
             link->sum_ms +=
-                (double)transfer_ns(judge, job_step, rank, i, &meeting[number[i]]) / 1e6;
+                (double)sync_transfer_ns(judge, job_step, rank, i, &meeting[number[i]]) / 1e6;
             link->sum_bytes += item->bytes * item->count;
             link->step = job_step->step;
         }
@@ -185,8 +195,36 @@ double sync_link_ms(const struct sync_link *link, uint32_t steps)
     return median_f64(value, count);
 }
 
+static double sync_limit_ms(const struct judge_state *judge, const struct sync_link *link,
+                            unsigned limit)
+{
+    double excess = judge->limits.sync_times - 1;
+
+    return link->base_ms * (1 + (limit == SYNC_HALF ? excess / 2 : excess));
+}
+
+/* A step leaves the ring: it says how often a transfer of this link is longer while nothing is wrong. */
+static void sync_link_forget(const struct judge_state *judge, struct sync_link *link)
+{
+    double ms = (double)link->ms[link->count % SYNC_STEPS];
+
+    if (link->count < SYNC_STEPS + link->base_from || link->base_ms < 0 || link->slow)
+        return;
+    link->left++;
+    for (unsigned limit = 0; limit < SYNC_LIMITS; limit++)
+        link->longer[limit] += ms > sync_limit_ms(judge, link, limit);
+}
+
+static void sync_link_base(struct sync_link *link, double ms, uint32_t from, uint32_t left)
+{
+    link->base_ms = ms;
+    link->base_from = from;
+    link->left = left;
+    memset(link->longer, 0, sizeof(link->longer));
+}
+
 /* Other bytes are another transfer: what was typical says nothing about it. */
-static void link_put(const struct judge_state *judge, struct sync_link *link)
+static void sync_link_put(const struct judge_state *judge, struct sync_link *link)
 {
     const uint64_t *past;
     double change = (double)link->sum_bytes - (double)link->bytes, typical;
@@ -197,34 +235,78 @@ static void link_put(const struct judge_state *judge, struct sync_link *link)
         link->bytes = link->sum_bytes;
         link->count = 0;
         past = map_get(&judge->sync->past, sync_past_key(judge, link));
-        link->base_ms = past ? (double)*past / 1e6 : -1;
+        sync_link_base(link, past ? (double)*past / 1e6 : -1,
+                       (uint32_t)judge->limits.verdict_warm_up, past ? SYNC_STEPS : 0);
     }
+    sync_link_forget(judge, link);
     link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
     if (link->count < (uint32_t)judge->limits.verdict_warm_up + steps ||
         (link->base_ms >= 0 && link->sum_ms >= link->base_ms))
         return; /* a step that is not shorter makes nothing typical that is */
     typical = sync_link_ms(link, steps);
-    if (link->base_ms < 0 || typical < link->base_ms)
+    if (link->base_ms < 0)
         link->base_ms = typical;
+    else if (sync_limit_ms(judge, link, SYNC_HALF) * typical < link->base_ms * link->base_ms)
+        sync_link_base(link, typical, link->count - steps / 2,
+                       0); /* the newest half is typical now */
+    else
+        link->base_ms = MIN(link->base_ms, typical);
 }
 
 /* ---- is it slow? ---- */
 
-static bool sync_breaks(const struct sync_link *link, const struct sync_rule *rule, double excess)
+/* The share of the steps before the newest `steps`, and before those like them, that were longer than a limit; and one
+ * more: few steps promise little. */
+static double sync_longer_share(const struct judge_state *judge, const struct sync_link *link,
+                                unsigned limit, uint32_t steps)
 {
-    double limit = link->base_ms * (1 + excess * rule->times), least = 1e300;
+    uint32_t kept = MIN(link->count - MIN(link->count, link->base_from), (uint32_t)SYNC_STEPS);
+    uint32_t longer = link->longer[limit], all = link->left;
+    bool begun = false;
 
-    if (link->count < rule->steps || sync_link_ms(link, rule->steps) < limit)
+    for (uint32_t i = steps; i < kept; i++) {
+        bool is_longer = (double)link->ms[(link->count - 1 - i) % SYNC_STEPS] >
+                         sync_limit_ms(judge, link, limit);
+
+        begun |= !is_longer;
+        all += begun;
+        longer += begun && is_longer;
+    }
+    return (longer + 1.0) / (all + 2.0);
+}
+
+static bool sync_breaks(const struct judge_state *judge, const struct sync_link *link,
+                        const struct sync_rule *rule)
+{
+    double excess = judge->limits.sync_times - 1, least = 1e300;
+    unsigned limit = rule->times > 1 ? SYNC_FULL : SYNC_HALF;
+
+    if (link->count < rule->steps ||
+        sync_link_ms(link, rule->steps) < link->base_ms * (1 + excess * rule->times))
         return false;
     for (uint32_t i = 0; i < rule->steps; i++)
         least = MIN(least, (double)link->ms[(link->count - 1 - i) % SYNC_STEPS]);
-    return least > link->base_ms * (1 + excess * rule->times / 2);
+    return least > sync_limit_ms(judge, link, limit) &&
+           pow(sync_longer_share(judge, link, limit, rule->steps), rule->steps) <
+               judge->limits.sync_chance;
 }
 
-/* It was slow in many of the last steps, and was as before in between, again and again. */
-static bool wavers(const struct sync_link *link, double excess)
+/* The probability that so many of a ring's steps or more are longer, each with the probability `share`. */
+static double sync_chance_of(uint32_t longer, double share)
 {
-    double limit = link->base_ms * (1 + excess);
+    double term = pow(1 - share, SYNC_STEPS), sum = 0;
+
+    for (uint32_t i = 0; i < SYNC_STEPS; i++) {
+        sum += i < longer ? term : 0;
+        term *= share / (1 - share) * (SYNC_STEPS - i) / (i + 1.0);
+    }
+    return 1 - sum;
+}
+
+/* It was slow in many of the last steps, more than by chance, and was as before in between, again and again. */
+static bool sync_wavers(const struct judge_state *judge, const struct sync_link *link)
+{
+    double limit = sync_limit_ms(judge, link, SYNC_FULL);
     uint32_t slow = 0, turns = 0;
     bool before = false;
 
@@ -237,7 +319,9 @@ static bool wavers(const struct sync_link *link, double excess)
         slow += now;
         before = now;
     }
-    return slow >= SYNC_STEPS / 3 && turns >= 4;
+    return slow >= SYNC_STEPS / 3 && turns >= 4 &&
+           sync_chance_of(slow, sync_longer_share(judge, link, SYNC_FULL, SYNC_STEPS)) <
+               judge->limits.sync_chance;
 }
 
 static void link_judge(const struct judge_state *judge, struct sync_link *link, bool open)
@@ -251,9 +335,9 @@ static void link_judge(const struct judge_state *judge, struct sync_link *link, 
         return;
     /* Nearly all links of nearly all steps are as before: no rule is broken without the newest. */
     for (size_t i = 0; link->sum_ms > link->base_ms * (1 + excess / 2) && i < COUNT(rules); i++)
-        link->slow |= sync_breaks(link, &rules[i], excess);
+        link->slow |= sync_breaks(judge, link, &rules[i]);
     if (!link->slow)
-        link->slow = link->wavers = wavers(link, excess);
+        link->slow = link->wavers = sync_wavers(judge, link);
     if (link->slow && sync_link_ms(link, SYNC_STEPS) < limits->sync_least)
         link->slow = link->wavers = false;
     if (!link->slow && open && was)
@@ -266,32 +350,32 @@ struct ask {
     struct sync *sync;
 };
 
-static int64_t as_before(void *arg, const struct model_shape *shape, uint32_t rank, uint32_t item,
-                         int64_t ns)
+static int64_t sync_as_before(void *arg, const struct model_shape *shape, uint32_t rank,
+                              uint32_t item, int64_t ns)
 {
     const struct ask *ask = arg;
-    const struct sync_link *link = item_link(ask->judge, ask->sync, shape, rank, item);
+    const struct sync_link *link = sync_item_link(ask->judge, ask->sync, shape, rank, item);
 
     if (!link || !link->slow || link->sum_ms <= link->base_ms)
         return ns;
     return (int64_t)((double)ns * link->base_ms / link->sum_ms);
 }
 
-static double cost_ms(struct judge_state *judge)
+static double sync_cost_ms(struct judge_state *judge)
 {
     struct ask ask = { judge, judge->sync };
     int64_t before;
 
     if (!judge->program_ready)
         return -1;
-    before = program_transfers_ns(judge->program, judge->job_step, as_before, &ask);
+    before = program_transfers_ns(judge->program, judge->job_step, sync_as_before, &ask);
     return MAX(0, (double)(program_replayed_ns(judge->program) - before) / 1e6);
 }
 
 /* What a step like the last ones loses.  One in which a host was held up for long costs a lot, and the next ones do
  * not: such a step alone says nothing about the network.
  */
-static double usual_cost_ms(const struct sync *sync, uint32_t steps, double cost)
+static double sync_usual_cost_ms(const struct sync *sync, uint32_t steps, double cost)
 {
     double now = 0, usual = 0;
 
@@ -326,7 +410,7 @@ static bool sync_is_starved(const struct judge_state *judge, double cost)
     return starved > judge->limits.sync_cpu_share * cost;
 }
 
-static struct tracked_verdict *sync_open_entry(const struct judge_state *judge)
+static struct tracked_verdict *sync_open_verdict(const struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -371,10 +455,10 @@ static void sync_accuse(struct judge_state *judge, double cost)
 static void sync_settle(struct judge_state *judge, struct tracked_verdict *open, double cost)
 {
     struct sync *sync = judge->sync;
-    struct verdict *verdict = &open->verdict, draft;
+    struct verdict draft;
     struct sync_place place;
 
-    if (verdict->rank_count || sync_where(judge, &place) < 0)
+    if (open->verdict.rank_count || sync_where(judge, &place) < 0)
         return;
     sync->settles =
         place.node != MODEL_NONE && place.node == sync->settles_on ? sync->settles + 1 : 0;
@@ -382,19 +466,11 @@ static void sync_settle(struct judge_state *judge, struct tracked_verdict *open,
     if (sync->settles < judge->limits.sync_settles)
         return;
     sync_draft(judge, &place, MAX(cost, 0), &draft);
-    memcpy(draft.id, verdict->id, sizeof(draft.id));
-    memcpy(draft.run, verdict->run, sizeof(draft.run));
-    draft.since_step = verdict->since_step;
-    draft.since_real_ns = verdict->since_real_ns;
-    draft.decided_step = verdict->decided_step;
-    draft.decided_real_ns = verdict->decided_real_ns;
-    draft.gpu_seconds = verdict->gpu_seconds;
-    *verdict = draft;
-    open->changed = true;
+    judge_state_renew(open, &draft);
 }
 
 /* Of the step, in ms: what it must cost at least to be said. */
-static double least_cost_ms(const struct judge_state *judge)
+static double sync_least_cost_ms(const struct judge_state *judge)
 {
     double share =
         judge->history.host_view ? judge->limits.sync_host_share : judge->limits.sync_cost_share;
@@ -405,22 +481,22 @@ static double least_cost_ms(const struct judge_state *judge)
 static void sync_step(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
-    struct tracked_verdict *open = sync_open_entry(judge);
+    struct tracked_verdict *open = sync_open_verdict(judge);
     uint64_t key, before = sync->slow_key;
     double cost;
 
-    if (!judge->job_step || !links_sum(judge, sync))
+    if (!judge->job_step || !sync_links_sum(judge, sync))
         return;
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].step == judge->job_step->step)
-            link_put(judge, &sync->link[i]);
+            sync_link_put(judge, &sync->link[i]);
         link_judge(judge, &sync->link[i], open != NULL);
     }
     sync_method_step(judge);
     sync->slow_key = key = slow_key(sync);
     if (!key)
         return;
-    cost = cost_ms(judge);
+    cost = sync_cost_ms(judge);
     if (open) {
         open->seen_step = judge->job_step->step;
         if (cost >= 0)
@@ -428,9 +504,9 @@ static void sync_step(struct judge_state *judge)
         sync_settle(judge, open, cost);
         return;
     }
-    cost = usual_cost_ms(sync, (uint32_t)judge->limits.sync_usual_steps, cost);
+    cost = sync_usual_cost_ms(sync, (uint32_t)judge->limits.sync_usual_steps, cost);
     /* The same links twice: what slows several of them is seen in all before anything is said. */
-    if (key != before || cost < least_cost_ms(judge) || sync_is_starved(judge, cost))
+    if (key != before || cost < sync_least_cost_ms(judge) || sync_is_starved(judge, cost))
         return;
     sync_accuse(judge, cost);
 }

@@ -13,6 +13,7 @@
 
 int sync_create(struct sync **ret);
 void sync_destroy(struct sync *sync);
+size_t sync_bytes(const struct sync *sync); /* of memory, about */
 /* A new one begins: its communicators are others, but those of the same name took as long. */
 void sync_attempt(struct judge_state *judge);
 /* How the communication library moves collectives of a rank from now on. */

@@ -23,24 +23,24 @@
 /* A way that sets in at the end of a step leaves that one as it was. */
 #define SOUND_STEPS 3
 
-static bool way_is(const struct sync_way *left, const struct sync_way *right)
+static bool sync_way_is(const struct sync_way *left, const struct sync_way *right)
 {
     return left->channels == right->channels && strcmp(left->text, right->text) == 0;
 }
 
-static bool way_is_fewer(const struct sync_way *way, const struct sync_way *than)
+static bool sync_way_is_fewer(const struct sync_way *way, const struct sync_way *than)
 {
     return way->channels && way->channels < than->channels; /* 0: it does not say */
 }
 
-static bool way_differs(const struct sync_way *way, const struct sync_way *from)
+static bool sync_way_differs(const struct sync_way *way, const struct sync_way *from)
 {
-    return way_is_fewer(way, from) || strcmp(way->text, from->text) != 0;
+    return sync_way_is_fewer(way, from) || strcmp(way->text, from->text) != 0;
 }
 
 /* ---- what is told ---- */
 
-static struct sync_move *move_get(struct sync *sync, uint32_t comm, uint8_t op, uint64_t bytes)
+static struct sync_move *sync_move_get(struct sync *sync, uint32_t comm, uint8_t op, uint64_t bytes)
 {
     uint64_t key = hash64_u64(hash64_u64(comm, op), bytes), *first;
     const uint64_t *at = map_get(&sync->move_by_key, key);
@@ -71,14 +71,14 @@ int sync_method(struct judge_state *judge, const struct fact_method *fact)
     if (fact->attempt != judge->model.attempt || !slot)
         return 0; /* too late to matter, or of nobody */
     memcpy(way.text, fact->text, sizeof(way.text));
-    move = move_get(sync, (uint32_t)*slot, fact->op, bytes_round(fact->bytes));
+    move = sync_move_get(sync, (uint32_t)*slot, fact->op, bytes_round(fact->bytes));
     if (!move)
         return sync->moves >= MOVES_MAX ? 0 : -ENOMEM;
     /* All members tell the same.  In one step the least counts, so that it does not matter who tells last. */
-    if (move->told && (step < move->step || way_is(&way, &move->now) ||
-                       (step == move->step && way.channels >= move->now.channels)))
+    if (move->known && (step < move->step || sync_way_is(&way, &move->now) ||
+                        (step == move->step && way.channels >= move->now.channels)))
         return 0;
-    move->told = move->fresh = true;
+    move->known = move->fresh = true;
     move->step = step;
     move->now = way;
     return 0;
@@ -95,7 +95,7 @@ static uint64_t sync_method_past_key(const struct judge_state *judge, const stru
     return hash64_u64(hash64_u64(key, move->op), move->bytes);
 }
 
-static void past_keep(struct judge_state *judge, const struct sync_move *move)
+static void sync_past_keep(struct judge_state *judge, const struct sync_move *move)
 {
     struct sync *sync = judge->sync;
     uint64_t *at;
@@ -111,12 +111,12 @@ static void past_keep(struct judge_state *judge, const struct sync_move *move)
     sync->pasts += *at == sync->pasts;
 }
 
-static void past_recall(const struct judge_state *judge, struct sync_move *move)
+static void sync_past_load(const struct judge_state *judge, struct sync_move *move)
 {
     const struct sync *sync = judge->sync;
     const uint64_t *at = map_get(&sync->past_ways, sync_method_past_key(judge, move));
 
-    move->recalled = true;
+    move->past_loaded = true;
     if (!at)
         return;
     move->sound = sync->past_way[*at];
@@ -129,7 +129,7 @@ void sync_method_attempt(struct judge_state *judge)
     struct sync *sync = judge->sync;
 
     for (uint32_t i = 0; i < sync->moves; i++)
-        past_keep(judge, &sync->move[i]);
+        sync_past_keep(judge, &sync->move[i]);
     map_fini(&sync->move_by_key);
     map_fini(&sync->move_by_comm);
     sync->moves = 0;
@@ -146,20 +146,20 @@ void sync_method_fini(struct sync *sync)
 
 /* ---- what was in use when all was well ---- */
 
-static bool is_newer(const struct sync_way *way, const struct sync_way *than)
+static bool sync_is_newer(const struct sync_way *way, const struct sync_way *than)
 {
     return way->past != than->past ? than->past : way->step > than->step;
 }
 
 /* Where a way is kept, or will be: the one that was in use longest ago makes room. */
-static struct sync_way *way_place(struct sync_ways *ways, const struct sync_way *now)
+static struct sync_way *sync_way_place(struct sync_ways *ways, const struct sync_way *now)
 {
     struct sync_way *oldest = &ways->way[0];
 
     for (uint32_t i = 0; i < ways->count; i++) {
-        if (way_is(&ways->way[i], now))
+        if (sync_way_is(&ways->way[i], now))
             return &ways->way[i];
-        if (is_newer(oldest, &ways->way[i]))
+        if (sync_is_newer(oldest, &ways->way[i]))
             oldest = &ways->way[i];
     }
     if (ways->count < SYNC_WAYS)
@@ -169,10 +169,10 @@ static struct sync_way *way_place(struct sync_ways *ways, const struct sync_way 
 }
 
 /* Another step was as it should be with this way. */
-static uint32_t way_count(struct sync_ways *ways, const struct sync_way *now,
-                          const struct sync_link *link)
+static uint32_t sync_way_count(struct sync_ways *ways, const struct sync_way *now,
+                               const struct sync_link *link)
 {
-    struct sync_way *way = way_place(ways, now);
+    struct sync_way *way = sync_way_place(ways, now);
 
     if (way->steps == 0 || way->bytes != link->bytes || link->sum_ms < way->ms)
         way->ms = link->sum_ms;
@@ -182,14 +182,14 @@ static uint32_t way_count(struct sync_ways *ways, const struct sync_way *now,
     return ++way->steps;
 }
 
-static const struct sync_link *move_link(const struct judge_state *judge,
-                                         const struct sync_move *move)
+static const struct sync_link *sync_move_link(const struct judge_state *judge,
+                                              const struct sync_move *move)
 {
     return sync_link_find(judge->sync, move->comm, MODEL_NONE, MODEL_NONE);
 }
 
 /* Longer than it usually is, not only by noise. */
-static bool is_long(const struct judge_state *judge, const struct sync_link *link, double ms)
+static bool sync_is_long(const struct judge_state *judge, const struct sync_link *link, double ms)
 {
     double excess = judge->limits.sync_times - 1;
 
@@ -206,14 +206,14 @@ void sync_method_step(struct judge_state *judge)
 
         if (!move->fresh || move->step > judge->job_step->step)
             continue;
-        link = move_link(judge, move);
+        link = sync_move_link(judge, move);
         if (!link || link->step != judge->job_step->step)
             continue;
-        if (!move->recalled)
-            past_recall(judge, move);
-        if (is_long(judge, link, link->sum_ms))
+        if (!move->past_loaded)
+            sync_past_load(judge, move);
+        if (sync_is_long(judge, link, link->sum_ms))
             continue;
-        move->fresh = way_count(&move->sound, &move->now, link) < SOUND_STEPS;
+        move->fresh = sync_way_count(&move->sound, &move->now, link) < SOUND_STEPS;
     }
 }
 
@@ -222,27 +222,28 @@ void sync_method_step(struct judge_state *judge)
 /* With it the transfer takes what it usually does: in enough steps, and by what is usual now, which may be less than
  * it was then.
  */
-static bool way_is_sound(const struct judge_state *judge, const struct sync_way *way,
-                         const struct sync_link *link)
+static bool sync_way_is_sound(const struct judge_state *judge, const struct sync_way *way,
+                              const struct sync_link *link)
 {
     return way->steps >= SOUND_STEPS &&
-           (way->bytes != link->bytes || !is_long(judge, link, way->ms));
+           (way->bytes != link->bytes || !sync_is_long(judge, link, way->ms));
 }
 
 /* The newest way with which it was as it should be; NULL: none, or it is the one of now. */
-static const struct sync_way *way_before(const struct judge_state *judge,
-                                         const struct sync_move *move, const struct sync_link *link)
+static const struct sync_way *sync_way_before(const struct judge_state *judge,
+                                              const struct sync_move *move,
+                                              const struct sync_link *link)
 {
     const struct sync_way *before = NULL;
 
     for (uint32_t i = 0; i < move->sound.count; i++) {
         const struct sync_way *way = &move->sound.way[i];
 
-        if (!way_is_sound(judge, way, link))
+        if (!sync_way_is_sound(judge, way, link))
             continue;
-        if (way_is(way, &move->now))
+        if (sync_way_is(way, &move->now))
             return NULL;
-        if (!before || is_newer(way, before))
+        if (!before || sync_is_newer(way, before))
             before = way;
     }
     return before;
@@ -252,15 +253,15 @@ static bool sync_method_is_known(const struct judge_state *judge, const struct s
                                  const struct sync_link *link)
 {
     for (uint32_t i = 0; i < move->sound.count; i++) {
-        if (way_is_sound(judge, &move->sound.way[i], link))
+        if (sync_way_is_sound(judge, &move->sound.way[i], link))
             return true;
     }
     return false;
 }
 
 /* How most others of its kind and size that are not slow move the same; *count of these. */
-static const struct sync_way *way_of_peers(const struct judge_state *judge,
-                                           const struct sync_move *move, uint32_t *count)
+static const struct sync_way *sync_way_of_peers(const struct judge_state *judge,
+                                                const struct sync_move *move, uint32_t *count)
 {
     const struct sync *sync = judge->sync;
     const struct model_comm *comm = &judge->model.comm[move->comm];
@@ -277,17 +278,17 @@ static const struct sync_way *way_of_peers(const struct judge_state *judge,
             if (other->comm == move->comm || other->op != move->op || other->bytes != move->bytes ||
                 its->kind != comm->kind || its->size != comm->size)
                 continue;
-            link = move_link(judge, other);
+            link = sync_move_link(judge, other);
             if (!link || link->slow || !sync_link_is_active(link, judge->job_step->step))
                 continue;
             if (pass == 1) {
-                *count += way_is(usual, &other->now);
+                *count += sync_way_is(usual, &other->now);
                 continue;
             }
             peers++;
             if (lead == 0)
                 usual = &other->now;
-            lead += way_is(usual, &other->now) ? 1u : UINT32_MAX;
+            lead += sync_way_is(usual, &other->now) ? 1u : UINT32_MAX;
         }
         if (peers == 0)
             return NULL;
@@ -296,38 +297,39 @@ static const struct sync_way *way_of_peers(const struct judge_state *judge,
 }
 
 /* Fewer channels say more than another algorithm, and a large transfer more than a small one. */
-static bool is_clearer(const struct sync_otherwise *one, const struct sync_otherwise *than)
+static bool sync_is_clearer(const struct sync_otherwise *one, const struct sync_otherwise *than)
 {
-    bool fewer = way_is_fewer(&one->move->now, one->way);
+    bool fewer = sync_way_is_fewer(&one->move->now, one->way);
 
-    if (!than->move || fewer != way_is_fewer(&than->move->now, than->way))
+    if (!than->move || fewer != sync_way_is_fewer(&than->move->now, than->way))
         return !than->move || fewer;
     return one->move->bytes > than->move->bytes;
 }
 
-/* What of a link's collectives is moved otherwise; `told`: is anything known of them? */
-static bool link_otherwise(const struct judge_state *judge, const struct sync_link *link,
-                           struct sync_otherwise *ret, bool *told)
+/* What of a link's collectives is moved otherwise; `known`: is anything known of them? */
+static bool sync_link_otherwise(const struct judge_state *judge, const struct sync_link *link,
+                                struct sync_otherwise *ret, bool *known)
 {
     const struct sync *sync = judge->sync;
     const uint64_t *first =
         link->from == MODEL_NONE ? map_get(&sync->move_by_comm, link->comm) : NULL;
 
     *ret = (struct sync_otherwise){ 0 };
-    *told = first != NULL;
+    *known = first != NULL;
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        found.way = way_before(judge, found.move, link);
-        if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))
+        found.way = sync_way_before(judge, found.move, link);
+        if (found.way && sync_way_differs(&found.move->now, found.way) &&
+            sync_is_clearer(&found, ret))
             *ret = found;
     }
     return ret->move != NULL;
 }
 
 /* The same against its peers, where nothing is known of its own past. */
-static bool link_unlike_peers(const struct judge_state *judge, const struct sync_link *link,
-                              struct sync_otherwise *ret)
+static bool sync_link_unlike_peers(const struct judge_state *judge, const struct sync_link *link,
+                                   struct sync_otherwise *ret)
 {
     const struct sync *sync = judge->sync;
     const uint64_t *first =
@@ -339,8 +341,9 @@ static bool link_unlike_peers(const struct judge_state *judge, const struct sync
 
         if (sync_method_is_known(judge, found.move, link))
             continue;
-        found.way = way_of_peers(judge, found.move, &found.peers);
-        if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))
+        found.way = sync_way_of_peers(judge, found.move, &found.peers);
+        if (found.way && sync_way_differs(&found.move->now, found.way) &&
+            sync_is_clearer(&found, ret))
             *ret = found;
     }
     return ret->move != NULL;
@@ -353,19 +356,19 @@ bool sync_method_find(const struct judge_state *judge, const struct sync_link *w
     const struct sync *sync = judge->sync;
     struct sync_otherwise other;
     uint32_t all = 0, changed = 0;
-    bool told, found = link_otherwise(judge, worst, ret, &told);
+    bool known, found = sync_link_otherwise(judge, worst, ret, &known);
 
-    if (!found && told)
-        found = link_unlike_peers(judge, worst, ret);
+    if (!found && known)
+        found = sync_link_unlike_peers(judge, worst, ret);
     if (!found)
         return false;
     for (uint32_t i = 0; !ret->peers && i < sync->links; i++) {
         if (!sync->link[i].slow || !sync_link_is_active(&sync->link[i], judge->job_step->step))
             continue;
-        changed += link_otherwise(judge, &sync->link[i], &other, &told);
-        all += told;
+        changed += sync_link_otherwise(judge, &sync->link[i], &other, &known);
+        all += known;
     }
-    ret->fewer = way_is_fewer(&ret->move->now, ret->way);
+    ret->fewer = sync_way_is_fewer(&ret->move->now, ret->way);
     ret->slow = all;
     ret->changed = changed;
     return ret->peers || 2 * changed > all;
@@ -373,7 +376,7 @@ bool sync_method_find(const struct judge_state *judge, const struct sync_link *w
 
 /* ---- in words ---- */
 
-static const char *than_what(const struct sync_otherwise *found)
+static const char *sync_than_what(const struct sync_otherwise *found)
 {
     if (found->peers)
         return "its peers' communicators";
@@ -387,18 +390,18 @@ void sync_method_cause(const struct sync_otherwise *found, const char *method, c
     const char *were = found->peers ? "theirs" : "were", *was = found->peers ? "theirs" : "was";
 
     if (found->fewer)
-        snprintf(out, room, "fewer channels than %s: %u, %s %u%s", than_what(found), now->channels,
-                 were, way->channels, method);
+        snprintf(out, room, "fewer channels than %s: %u, %s %u%s", sync_than_what(found),
+                 now->channels, were, way->channels, method);
     else
-        snprintf(out, room, "another algorithm than %s: %.20s, %s %.20s%s", than_what(found),
+        snprintf(out, room, "another algorithm than %s: %.20s, %s %.20s%s", sync_than_what(found),
                  now->text, was, way->text, method);
 }
 
-static void say_peers(const struct judge_state *judge, const struct sync_otherwise *found,
-                      struct verdict *draft)
+static void sync_way_describe_peers(const struct judge_state *judge,
+                                    const struct sync_otherwise *found, struct verdict *draft)
 {
     uint32_t peers;
-    const struct sync_way *theirs = way_of_peers(judge, found->move, &peers);
+    const struct sync_way *theirs = sync_way_of_peers(judge, found->move, &peers);
 
     if (theirs)
         verdict_because(draft, "ring",
@@ -426,7 +429,7 @@ void sync_method_why(const struct judge_state *judge, const struct sync_otherwis
             draft, "ring", "%s of %.0f kB in %s: %u channels, %s, %s; %u channels, %s, %s",
             name_of_op(move->op), (double)move->bytes / 1e3, judge->model.comm[move->comm].name,
             move->now.channels, move->now.text, since, way->channels, way->text, when);
-    say_peers(judge, found, draft);
+    sync_way_describe_peers(judge, found, draft);
     if (found->slow > 1)
         verdict_because(draft, "ring",
                         "%u of %u slow communicators changed algorithm, protocol or channel count "

@@ -11,6 +11,12 @@
 #define SYNC_PAST_MAX (1u << 20) /* links of former attempts: names may be others in each */
 
 /* Members of one communicator, or the two of a pair in one: what data goes over together. */
+enum { /* over base_ms, by shares of the excess that sync.times allows */
+    SYNC_HALF,
+    SYNC_FULL,
+    SYNC_LIMITS
+};
+
 struct sync_link {
     uint32_t comm;        /* slot in the model */
     uint32_t from, to;    /* indices of a pair; MODEL_NONE: collectives */
@@ -19,7 +25,10 @@ struct sync_link {
     uint32_t count;       /* steps since its bytes last changed */
     double base_ms;       /* typical of the steps before anything went wrong; -1: not known yet */
     float ms[SYNC_STEPS]; /* transfer in a step: ring by count */
-    double sum_ms;        /* of the newest step, and its bytes: */
+    uint32_t base_from;   /* by count: the first step that base_ms is typical of */
+    /* Steps since then that have left the ring, and how many were longer than each limit: */
+    uint32_t left, longer[SYNC_LIMITS];
+    double sum_ms; /* of the newest step, and its bytes: */
     uint64_t sum_bytes;
     bool slow, wavers; /* now; wavers: it comes and goes */
 };
@@ -45,10 +54,10 @@ struct sync_move {  /* collectives of one op and size of a communicator */
     uint8_t op;     /* enum lockstep_op */
     uint64_t bytes; /* rounded as in shapes */
     struct sync_way now;
-    uint64_t step;       /* from this one on */
-    uint32_t next;       /* of the same communicator; MODEL_NONE */
-    bool told, recalled; /* recalled: what was known of its like in attempts before */
-    bool fresh;          /* not yet seen in enough steps that were as they should be */
+    uint64_t step;           /* from this one on */
+    uint32_t next;           /* of the same communicator; MODEL_NONE */
+    bool known, past_loaded; /* recalled: what was known of its like in attempts before */
+    bool fresh;              /* not yet seen in enough steps that were as they should be */
     struct sync_ways sound;
 };
 

@@ -15,8 +15,8 @@
 #include "judge/slow/sync_private.h"
 
 /* Marks the nodes of a link; returns how many. */
-static uint32_t link_nodes(const struct judge_state *judge, const struct sync_link *link,
-                           uint8_t *mark)
+static uint32_t sync_link_nodes(const struct judge_state *judge, const struct sync_link *link,
+                                uint8_t *mark)
 {
     const struct model_comm *comm = &judge->model.comm[link->comm];
     uint32_t count = 0;
@@ -37,7 +37,7 @@ static uint32_t link_nodes(const struct judge_state *judge, const struct sync_li
 }
 
 /* Of the same kind and size as some slow one: what it can be held against. */
-static bool is_peer(const struct judge_state *judge, const struct sync_link *link)
+static bool sync_is_peer(const struct judge_state *judge, const struct sync_link *link)
 {
     const struct sync *sync = judge->sync;
     const struct model_comm *comm = &judge->model.comm[link->comm];
@@ -68,8 +68,8 @@ static void place_slow(const struct judge_state *judge, const struct sync_link *
         candidate[node] = candidate[node] && mark[node];
 }
 
-static void place_sound(const struct judge_state *judge, uint32_t nodes, const uint8_t *mark,
-                        uint8_t *candidate, struct sync_place *place)
+static void sync_place_sound(const struct judge_state *judge, uint32_t nodes, const uint8_t *mark,
+                             uint8_t *candidate, struct sync_place *place)
 {
     place->peers++;
     if (nodes < 2)
@@ -79,7 +79,7 @@ static void place_sound(const struct judge_state *judge, uint32_t nodes, const u
         candidate[node] = candidate[node] && !mark[node];
 }
 
-static double excess_ms(const struct sync_link *link)
+static double sync_excess_ms(const struct sync_link *link)
 {
     return sync_link_ms(link, 5) - link->base_ms;
 }
@@ -87,14 +87,14 @@ static double excess_ms(const struct sync_link *link)
 /* A slow link also makes those uneven that carry what comes over it: one that is far less slow than the worst
  * says neither that it touches the culprit nor that it does not.
  */
-static double clear_ms(const struct judge_state *judge)
+static double sync_clear_ms(const struct judge_state *judge)
 {
     const struct sync *sync = judge->sync;
     double worst = 0;
 
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].slow && sync_link_is_active(&sync->link[i], judge->job_step->step))
-            worst = MAX(worst, excess_ms(&sync->link[i]));
+            worst = MAX(worst, sync_excess_ms(&sync->link[i]));
     }
     return judge->limits.sync_clear_share * worst;
 }
@@ -111,19 +111,19 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
     if (!mark)
         return -ENOMEM;
     memset(candidate, 1, nodes);
-    clear = clear_ms(judge);
+    clear = sync_clear_ms(judge);
     for (int sound = 0; sound < 2; sound++) {
         for (uint32_t i = 0; i < sync->links; i++) {
             const struct sync_link *link = &sync->link[i];
 
             if (!sync_link_is_active(link, judge->job_step->step) || link->slow == (sound != 0))
                 continue;
-            if (link->slow && excess_ms(link) < clear)
+            if (link->slow && sync_excess_ms(link) < clear)
                 continue;
-            if (sound && is_peer(judge, link))
-                place_sound(judge, link_nodes(judge, link, mark), mark, candidate, ret);
+            if (sound && sync_is_peer(judge, link))
+                sync_place_sound(judge, sync_link_nodes(judge, link, mark), mark, candidate, ret);
             else if (!sound)
-                place_slow(judge, link, link_nodes(judge, link, mark), mark, candidate, ret);
+                place_slow(judge, link, sync_link_nodes(judge, link, mark), mark, candidate, ret);
         }
     }
     for (uint32_t node = 0; node < nodes; node++) {
@@ -138,8 +138,8 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
 
 /* ---- in words ---- */
 
-static void link_name(const struct judge_state *judge, const struct sync_link *link, char *out,
-                      size_t room)
+static void sync_link_name(const struct judge_state *judge, const struct sync_link *link, char *out,
+                           size_t room)
 {
     const struct model_comm *comm = &judge->model.comm[link->comm];
 
@@ -151,8 +151,8 @@ static void link_name(const struct judge_state *judge, const struct sync_link *l
 }
 
 /* Median of what links of the same kind and size take that are not slow; *count of them. */
-static double peers_ms(const struct judge_state *judge, const struct sync_link *worst,
-                       uint32_t *count)
+static double sync_peers_ms(const struct judge_state *judge, const struct sync_link *worst,
+                            uint32_t *count)
 {
     const struct sync *sync = judge->sync;
     const struct model_comm *comm = &judge->model.comm[worst->comm];
@@ -172,7 +172,7 @@ static double peers_ms(const struct judge_state *judge, const struct sync_link *
 }
 
 /* The median of one that comes and goes may be as before. */
-static double told_ms(const struct sync_link *link)
+static double sync_link_shown_ms(const struct sync_link *link)
 {
     double sum = 0;
 
@@ -183,21 +183,21 @@ static double told_ms(const struct sync_link *link)
     return sum / SYNC_STEPS;
 }
 
-static void sync_where_say_why(const struct judge_state *judge, const struct sync_place *place,
-                               const struct sync_otherwise *otherwise, double cost_ms,
-                               struct verdict *draft)
+static void sync_where_describe(const struct judge_state *judge, const struct sync_place *place,
+                                const struct sync_otherwise *otherwise, double cost_ms,
+                                struct verdict *draft)
 {
     const struct sync_link *worst = place->worst;
     const struct model_comm *comm = &judge->model.comm[worst->comm];
     char name[96];
     uint32_t peers;
-    double theirs = peers_ms(judge, worst, &peers);
+    double theirs = sync_peers_ms(judge, worst, &peers);
 
-    link_name(judge, worst, name, sizeof(name));
+    sync_link_name(judge, worst, name, sizeof(name));
     verdict_because(
         draft, "ring",
         "transfers of %s (%u ranks) take %.1f ms per step%s, %.1f ms before, for the same %.0f kB",
-        name, worst->from == MODEL_NONE ? comm->size : 2, told_ms(worst),
+        name, worst->from == MODEL_NONE ? comm->size : 2, sync_link_shown_ms(worst),
         worst->wavers ? " on average" : "", worst->base_ms, (double)worst->bytes / 1e3);
     if (peers)
         verdict_because(draft, "ring", "%u other%s of its kind and size, not slow: median %.1f ms",
@@ -285,8 +285,13 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
     }
     if (judge->history.host_view || cost_ms < 0)
         draft->confidence = MIN(draft->confidence, 0.5);
+    /* Hosts that move data within their node are as fast as their threads get to run: in recorded runs no such transfer
+     * was ever slow by itself.
+     */
+    if (judge->history.host_view && place->between_nodes == 0)
+        draft->confidence = MIN(draft->confidence, 0.3);
     draft->since_step = slow_since(judge, place->worst);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;
-    sync_where_say_why(judge, place, found ? &otherwise : NULL, cost_ms, draft);
+    sync_where_describe(judge, place, found ? &otherwise : NULL, cost_ms, draft);
 }

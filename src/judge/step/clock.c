@@ -34,7 +34,7 @@ typedef void member_visit(struct clock *clock, struct reference *reference, uint
                           const struct item_time *time, int64_t begin_ns);
 
 /* Calls `visit` for each member of each collective that tells something. */
-static void each_member(struct clock *clock, member_visit *visit)
+static void clock_each_member(struct clock *clock, member_visit *visit)
 {
     const struct model *model = clock->model;
 
@@ -59,8 +59,8 @@ static bool clock_is_known(const struct clock *clock, uint32_t node)
             clock->model->node[node].aligned);
 }
 
-static void visit_known(struct clock *clock, struct reference *reference, uint32_t node,
-                        const struct item_time *time, int64_t begin_ns)
+static void clock_visit_known(struct clock *clock, struct reference *reference, uint32_t node,
+                              const struct item_time *time, int64_t begin_ns)
 {
     const struct model_node *at = &clock->model->node[node];
     int64_t begin = begin_ns + at->offset_ns;
@@ -73,8 +73,8 @@ static void visit_known(struct clock *clock, struct reference *reference, uint32
     reference->end_ns += (begin + time->end_ns - reference->end_ns) / reference->members;
 }
 
-static void visit_bound(struct clock *clock, struct reference *reference, uint32_t node,
-                        const struct item_time *time, int64_t begin_ns)
+static void clock_visit_bound(struct clock *clock, struct reference *reference, uint32_t node,
+                              const struct item_time *time, int64_t begin_ns)
 {
     struct model_node *at = &clock->model->node[node];
     struct clock_bound *bound = &at->bound[clock->slot];
@@ -92,14 +92,14 @@ static void visit_bound(struct clock *clock, struct reference *reference, uint32
     bound->end_ns += (reference->end_ns - end - bound->end_ns) / bound->ends;
 }
 
-static void bound_clear(struct clock_bound *bound)
+static void clock_bound_clear(struct clock_bound *bound)
 {
     *bound = (struct clock_bound){ .low_ns = BOUND_LOW, .high_ns = BOUND_HIGH };
 }
 
-static void bounds_join(const struct model_node *node, struct clock_bound *all)
+static void clock_bounds_join(const struct model_node *node, struct clock_bound *all)
 {
-    bound_clear(all);
+    clock_bound_clear(all);
     for (int i = 0; i < CLOCK_STEPS; i++) {
         const struct clock_bound *bound = &node->bound[i];
 
@@ -112,18 +112,18 @@ static void bounds_join(const struct model_node *node, struct clock_bound *all)
     }
 }
 
-static void node_settle(const struct clock *clock, struct model_node *node)
+static void clock_node_settle(const struct clock *clock, struct model_node *node)
 {
     const struct model_node *first = &clock->model->node[clock->first];
     struct clock_bound all;
 
-    bounds_join(node, &all);
+    clock_bounds_join(node, &all);
     if (all.low_ns > all.high_ns) { /* it drifted or was set: only the newest step counts */
         for (uint32_t i = 0; i < CLOCK_STEPS; i++) {
             if (i != clock->slot)
-                bound_clear(&node->bound[i]);
+                clock_bound_clear(&node->bound[i]);
         }
-        bounds_join(node, &all);
+        clock_bounds_join(node, &all);
     }
     if (!all.ends || all.low_ns > all.high_ns)
         return; /* nothing bounds it, or the times themselves are wrong */
@@ -139,19 +139,19 @@ static void node_settle(const struct clock *clock, struct model_node *node)
 }
 
 /* One level: what lower ones say about its nodes.  False: no node is that far away. */
-static bool level_align(struct clock *clock, size_t meetings)
+static bool clock_level_align(struct clock *clock, size_t meetings)
 {
     bool any = false;
 
     for (size_t i = 0; i < meetings; i++)
         clock->reference[i] =
             (struct reference){ .last_start_ns = INT64_MIN, .first_end_ns = INT64_MAX };
-    each_member(clock, visit_known);
-    each_member(clock, visit_bound);
+    clock_each_member(clock, clock_visit_known);
+    clock_each_member(clock, clock_visit_bound);
     for (uint32_t node = 0; node < clock->model->nodes; node++) {
         if (clock->model->node[node].level != clock->level)
             continue;
-        node_settle(clock, &clock->model->node[node]);
+        clock_node_settle(clock, &clock->model->node[node]);
         any = true;
     }
     return any;
@@ -170,7 +170,7 @@ static bool clock_all_done(const struct clock *clock)
     return true;
 }
 
-static uint32_t first_node(const struct model *model, const struct job_step *job_step)
+static uint32_t clock_first_node(const struct model *model, const struct job_step *job_step)
 {
     uint32_t rank = 0;
 
@@ -193,16 +193,16 @@ void clock_align(struct model *model, const struct job_step *job_step, int64_t w
         return;
     clock.reference = reference;
     clock.slot = (uint32_t)(job_step->step % CLOCK_STEPS);
-    clock.first = first_node(model, job_step);
+    clock.first = clock_first_node(model, job_step);
     if (clock.first >= model->nodes)
         return;
     first = &model->node[clock.first];
     first->offset_ns = first->error_ns = first->level = 0;
     first->aligned = true;
     for (uint32_t node = 0; node < model->nodes; node++)
-        bound_clear(&model->node[node].bound[clock.slot]);
+        clock_bound_clear(&model->node[node].bound[clock.slot]);
     for (clock.level = 1; clock.level <= LEVELS_MAX; clock.level++) {
-        if (!level_align(&clock, meetings) || clock_all_done(&clock))
+        if (!clock_level_align(&clock, meetings) || clock_all_done(&clock))
             break;
     }
 }

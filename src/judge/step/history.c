@@ -14,7 +14,7 @@
 #include "judge/median.h"
 #include "judge/step/lengths.h"
 
-static void past_fini(struct past_step *past)
+static void history_past_fini(struct past_step *past)
 {
     free(past->split);
     free(past->excess_ms);
@@ -30,9 +30,23 @@ static void past_fini(struct past_step *past)
 void history_fini(struct history *history)
 {
     for (int i = 0; i < HISTORY_STEPS; i++)
-        past_fini(&history->step[i]);
+        history_past_fini(&history->step[i]);
     free(history->typical);
     *history = (struct history){ 0 };
+}
+
+size_t history_bytes(const struct history *history)
+{
+    size_t rank = sizeof(struct rank_split) + 5 * sizeof(float), bytes = 0;
+
+    for (int i = 0; i < HISTORY_STEPS; i++) {
+        const struct past_step *past = &history->step[i];
+
+        if (past->split)
+            bytes += history->world * rank;
+        bytes += past->far_room * sizeof(*past->far) + past->nodes * sizeof(*past->node);
+    }
+    return bytes + history->nodes * sizeof(*history->typical);
 }
 
 void history_reset(struct history *history)
@@ -66,7 +80,7 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     }
     if (!past->split || !past->excess_ms || !past->typical_ms || !past->compute_ms ||
         !past->length_ms || !past->input_ms) {
-        past_fini(past);
+        history_past_fini(past);
         return NULL;
     }
     past->step = step;
@@ -117,7 +131,7 @@ static int member_compare(const void *a, const void *b)
 }
 
 /* Median of the group without one of its values: the array is sorted. */
-static double median_without(const double *sorted, uint32_t count, double left_out)
+static double history_median_without(const double *sorted, uint32_t count, double left_out)
 {
     uint32_t middle = (count - 2) / 2;
 
@@ -127,16 +141,9 @@ static double median_without(const double *sorted, uint32_t count, double left_o
     return sorted[sorted[middle] < left_out ? middle : middle + 1];
 }
 
-static int double_compare(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-
-    return *left < *right ? -1 : *left > *right;
-}
-
 /* Lengths over the median of the group, as the excess is: the longest of them explains all of it. */
-static void group_lengths(struct past_step *past, const struct history_member *member,
-                          uint32_t count, double *sorted)
+static void history_group_lengths(struct past_step *past, const struct history_member *member,
+                                  uint32_t count, double *sorted)
 {
     double mean = 0, median;
 
@@ -144,15 +151,15 @@ static void group_lengths(struct past_step *past, const struct history_member *m
         sorted[i] = (double)past->length_ms[member[i].rank];
         mean += sorted[i] / count;
     }
-    qsort(sorted, count, sizeof(*sorted), double_compare);
+    qsort(sorted, count, sizeof(*sorted), order_f64);
     median = sorted[(count - 1) / 2];
     past->uneven_ms = MAX(past->uneven_ms, sorted[count - 1] - mean);
     for (uint32_t i = 0; i < count; i++)
         past->length_ms[member[i].rank] -= (float)median;
 }
 
-static void group_excess(const struct past_step *past, const struct history_member *member,
-                         uint32_t count, bool compute, double *value, double *sorted)
+static void history_group_excess(const struct past_step *past, const struct history_member *member,
+                                 uint32_t count, bool compute, double *value, double *sorted)
 {
     float *out = compute ? past->compute_ms : past->excess_ms;
 
@@ -162,9 +169,9 @@ static void group_excess(const struct past_step *past, const struct history_memb
 
         value[i] = sorted[i] = (double)ns / 1e6 - (double)past->length_ms[member[i].rank];
     }
-    qsort(sorted, count, sizeof(*sorted), double_compare);
+    qsort(sorted, count, sizeof(*sorted), order_f64);
     for (uint32_t i = 0; i < count; i++) {
-        double typical = count > 1 ? median_without(sorted, count, value[i]) : value[i];
+        double typical = count > 1 ? history_median_without(sorted, count, value[i]) : value[i];
 
         out[member[i].rank] = (float)(value[i] - typical);
         if (!compute)
@@ -173,8 +180,8 @@ static void group_excess(const struct past_step *past, const struct history_memb
 }
 
 /* Where all wait alike nothing is sorted: so it is in almost all steps. */
-static void group_input(const struct past_step *past, const struct history_member *member,
-                        uint32_t count, double *value, double *sorted)
+static void history_group_input(const struct past_step *past, const struct history_member *member,
+                                uint32_t count, double *value, double *sorted)
 {
     double least = INFINITY, most = 0;
 
@@ -186,13 +193,13 @@ static void group_input(const struct past_step *past, const struct history_membe
     }
     if (count < 2 || most - least < INPUT_ALIKE_MS)
         return;
-    qsort(sorted, count, sizeof(*sorted), double_compare);
+    qsort(sorted, count, sizeof(*sorted), order_f64);
     for (uint32_t i = 0; i < count; i++)
         past->input_ms[member[i].rank] =
-            (float)MAX(0, value[i] - median_without(sorted, count, value[i]));
+            (float)MAX(0, value[i] - history_median_without(sorted, count, value[i]));
 }
 
-static int excess_fill(struct past_step *past, const struct model *model, bool lengths)
+static int history_excess_fill(struct past_step *past, const struct model *model, bool lengths)
 {
     CLEAN(free_clean) struct history_member *member = malloc(model->world * sizeof(*member));
     CLEAN(free_clean) double *value = malloc(2 * (size_t)model->world * sizeof(*value));
@@ -211,16 +218,16 @@ static int excess_fill(struct past_step *past, const struct model *model, bool l
         for (to = from + 1; to < count && member[to].group == member[from].group;)
             to++;
         if (lengths)
-            group_lengths(past, member + from, to - from, value);
-        group_excess(past, member + from, to - from, false, value, value + model->world);
-        group_excess(past, member + from, to - from, true, value, value + model->world);
-        group_input(past, member + from, to - from, value, value + model->world);
+            history_group_lengths(past, member + from, to - from, value);
+        history_group_excess(past, member + from, to - from, false, value, value + model->world);
+        history_group_excess(past, member + from, to - from, true, value, value + model->world);
+        history_group_input(past, member + from, to - from, value, value + model->world);
     }
     return 0;
 }
 
 /* What the nodes' ranks had to wait for in the newest step, in one pass over the ranks. */
-static int nodes_fill(struct past_step *past, const struct model *model)
+static int history_nodes_fill(struct past_step *past, const struct model *model)
 {
     CLEAN(free_clean) double *total = calloc(model->nodes + 1, sizeof(*total));
     struct node_typical *grown =
@@ -252,8 +259,8 @@ static int nodes_fill(struct past_step *past, const struct model *model)
 /* What is typical is fixed once, from the first steps after warm-up, and later only lowered:
  * a run that starts slow and gets better moves it, one that gets worse does not.
  */
-static int baseline_update(struct history *history, const struct model *model,
-                           const struct thresholds *limits)
+static int history_baseline_update(struct history *history, const struct model *model,
+                                   const struct thresholds *limits)
 {
     uint32_t steps = (uint32_t)limits->verdict_base_steps;
     double period;
@@ -287,13 +294,13 @@ static int baseline_update(struct history *history, const struct model *model,
     return 0;
 }
 
-static const float *series_of(const struct past_step *past, enum series series)
+static const float *history_series_of(const struct past_step *past, enum series series)
 {
     return series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms;
 }
 
 /* Noise in time, not between ranks: a steady straggler must not hide itself. */
-static double noise_ms(const struct history *history, enum series series, uint32_t steps)
+static double history_noise_ms(const struct history *history, enum series series, uint32_t steps)
 {
     uint32_t count = MIN(MIN(history->count, steps), HISTORY_STEPS);
     uint32_t stride = history->world / 256 + 1, ranks = 0;
@@ -303,11 +310,16 @@ static double noise_ms(const struct history *history, enum series series, uint32
         double value[HISTORY_STEPS], median;
 
         for (uint32_t i = 0; i < count; i++)
-            value[i] = (double)series_of(history_back(history, i), series)[rank];
+            value[i] = (double)history_series_of(history_back(history, i), series)[rank];
         median = median_f64(value, count);
         noise[ranks++] = spread_f64(value, count, median);
     }
     return median_f64(noise, ranks);
+}
+
+uint32_t history_looks(const struct history *history, uint32_t looks)
+{
+    return MIN(looks * MAX(1, history->look_steps), HISTORY_STEPS);
 }
 
 int history_judge(struct history *history, const struct model *model,
@@ -319,17 +331,19 @@ int history_judge(struct history *history, const struct model *model,
     history->count++;
     result = lengths_explain(history, model, limits);
     if (result == 0)
-        result = excess_fill(past, model, history->explained > 0);
+        result = history_excess_fill(past, model, history->explained > 0);
     if (result == 0)
-        result = nodes_fill(past, model);
+        result = history_nodes_fill(past, model);
     if (result < 0) {
         history->count--; /* a step that is half there would mislead all that follow */
         return result;
     }
+    history->look_steps = (uint32_t)MIN(
+        HISTORY_STEPS, limits->verdict_look / MAX(1, history_period_ms(history, HISTORY_STEPS)));
     for (int series = 0; series < SERIES_COUNT; series++)
         history->noise_ms[series] =
-            noise_ms(history, (enum series)series, (uint32_t)limits->verdict_noise_steps);
-    return baseline_update(history, model, limits);
+            history_noise_ms(history, (enum series)series, (uint32_t)limits->verdict_noise_steps);
+    return history_baseline_update(history, model, limits);
 }
 
 /* ---- views over the last steps ---- */
@@ -339,8 +353,8 @@ static uint32_t history_window(const struct history *history, uint32_t steps)
     return MIN(MIN(steps, history->count), HISTORY_STEPS);
 }
 
-static double field_median(const struct history *history, uint32_t rank, uint32_t steps,
-                           size_t offset)
+static double history_field_median(const struct history *history, uint32_t rank, uint32_t steps,
+                                   size_t offset)
 {
     double value[HISTORY_STEPS];
     uint32_t count = history_window(history, steps);
@@ -357,14 +371,14 @@ static double field_median(const struct history *history, uint32_t rank, uint32_
 double history_excess_ms(const struct history *history, enum series series, uint32_t rank,
                          uint32_t steps)
 {
-    return field_median(history, rank, steps,
-                        series == SERIES_COMPUTE ? offsetof(struct past_step, compute_ms)
-                                                 : offsetof(struct past_step, excess_ms));
+    return history_field_median(history, rank, steps,
+                                series == SERIES_COMPUTE ? offsetof(struct past_step, compute_ms)
+                                                         : offsetof(struct past_step, excess_ms));
 }
 
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps)
 {
-    return field_median(history, rank, steps, offsetof(struct past_step, typical_ms));
+    return history_field_median(history, rank, steps, offsetof(struct past_step, typical_ms));
 }
 
 double history_least_ms(const struct history *history, enum series series, uint32_t rank,
@@ -373,7 +387,7 @@ double history_least_ms(const struct history *history, enum series series, uint3
     double least = 1e300;
 
     for (uint32_t i = 0; i < history_window(history, steps); i++)
-        least = MIN(least, (double)series_of(history_back(history, i), series)[rank]);
+        least = MIN(least, (double)history_series_of(history_back(history, i), series)[rank]);
     return least;
 }
 
@@ -387,17 +401,10 @@ double history_period_ms(const struct history *history, uint32_t steps)
     return median_f64(value, count);
 }
 
-static int above_compare(const void *a, const void *b)
-{
-    const double *left = a, *right = b;
-
-    return *left > *right ? -1 : *left < *right;
-}
-
 /* The value that `above` others exceed. */
-static double above_value(double *value, uint32_t count, uint32_t above)
+static double history_above_value(double *value, uint32_t count, uint32_t above)
 {
-    qsort(value, count, sizeof(*value), above_compare);
+    qsort(value, count, sizeof(*value), order_f64_falling);
     return count ? value[MIN(above, count - 1)] : 0;
 }
 
@@ -416,9 +423,9 @@ struct node_typical history_node(const struct history *history, uint32_t node, u
         host_ms[used] = past->node[node].host_ms;
         starved_ms[used++] = past->node[node].starved_ms;
     }
-    return (struct node_typical){ above_value(pressure, used, above),
-                                  above_value(host_ms, used, above),
-                                  above_value(starved_ms, used, above) };
+    return (struct node_typical){ history_above_value(pressure, used, above),
+                                  history_above_value(host_ms, used, above),
+                                  history_above_value(starved_ms, used, above) };
 }
 
 double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above)
@@ -428,7 +435,7 @@ double history_period_above_ms(const struct history *history, uint32_t steps, ui
 
     for (uint32_t i = 0; i < count; i++)
         value[i] = (double)history_back(history, i)->measured_ns / 1e6;
-    return above_value(value, count, above);
+    return history_above_value(value, count, above);
 }
 
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

@@ -47,8 +47,9 @@ struct history {
     struct past_step step[HISTORY_STEPS];
     uint32_t world, count;         /* count: steps ever put since the last reset */
     double noise_ms[SERIES_COUNT]; /* how much a rank's excess moves from step to step, typically */
-    bool host_view;   /* no device times in the newest step: host phases stand for the work */
-    double explained; /* share of the spread between ranks that lengths explain, 0 … 1 */
+    uint32_t look_steps; /* steps in which one disturbance of a node is seen once, at most */
+    bool host_view;      /* no device times in the newest step: host phases stand for the work */
+    double explained;    /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;
     double hit_share;      /* of past steps with a slow rank, beyond the window; -1: not known */
     double base_period_ms; /* typical period of the steps before anything went wrong */
@@ -57,7 +58,8 @@ struct history {
 };
 
 void history_fini(struct history *history);
-void history_reset(struct history *history); /* a new attempt: nothing is comparable */
+size_t history_bytes(const struct history *history); /* of memory, about */
+void history_reset(struct history *history);         /* a new attempt: nothing is comparable */
 /* Begins the next step: fill its split, then call history_judge().  NULL: no memory. */
 struct past_step *history_next(struct history *history, uint32_t world, uint64_t step);
 int history_judge(struct history *history, const struct model *model,
@@ -68,6 +70,11 @@ int history_judge(struct history *history, const struct model *model,
 void history_mark_far(struct history *history, double share, double least_ms);
 /* `back` 0 is the newest; NULL when there are not so many. */
 const struct past_step *history_back(const struct history *history, uint32_t back);
+
+/* Steps that give so many independent looks, as far as the window goes.  A node holds up a process for tens of
+ * milliseconds, again and again: short steps show one such disturbance several times.
+ */
+uint32_t history_looks(const struct history *history, uint32_t looks);
 
 /* Over the last n steps: medians of a rank's excess and of its peers' local work, its smallest excess. */
 double history_excess_ms(const struct history *history, enum series series, uint32_t rank,

@@ -40,7 +40,7 @@ static void learn_allow(struct model_class *class, uint8_t *flag)
 }
 
 /* How many ops of `line`, launched before item `before`, had ended by `by_ns`. */
-static uint32_t ended_by(struct pass *pass, uint32_t line, uint32_t before, int64_t by_ns)
+static uint32_t learn_ended_by(struct pass *pass, uint32_t line, uint32_t before, int64_t by_ns)
 {
     const struct model_class *class = pass->class;
     struct looked *looked = &pass->looked[class->line[before]][line];
@@ -66,7 +66,7 @@ static void learn_after(struct pass *pass, uint32_t item)
 
         if (line == class->line[item])
             continue;
-        count = ended_by(pass, line, item, by_ns);
+        count = learn_ended_by(pass, line, item, by_ns);
         if (count < class->after[line][item]) {
             class->after[line][item] = count;
             class->version++;

@@ -38,7 +38,7 @@ struct window {
     uint32_t steps, stride;
 };
 
-static const struct rank_split *sample(const struct past_step *past, uint32_t rank)
+static const struct rank_split *lengths_sample(const struct past_step *past, uint32_t rank)
 {
     const struct rank_split *split = &past->split[rank];
 
@@ -56,7 +56,8 @@ static double lengths_means(const struct window *window)
 
     for (uint32_t back = 0; back < window->steps; back++) {
         for (uint32_t rank = 0; rank < window->history->world; rank += window->stride) {
-            const struct rank_split *split = sample(history_back(window->history, back), rank);
+            const struct rank_split *split =
+                lengths_sample(history_back(window->history, back), rank);
             struct length_group *group = group_of(window, rank);
 
             if (!split)
@@ -91,7 +92,7 @@ static void sums_fill(const struct window *window, struct length_sums *sums)
         const struct past_step *past = history_back(window->history, back);
 
         for (uint32_t rank = 0; rank < window->history->world; rank += window->stride) {
-            const struct rank_split *split = sample(past, rank);
+            const struct rank_split *split = lengths_sample(past, rank);
             const struct length_group *group = group_of(window, rank);
             double a, b, y;
 
@@ -136,7 +137,7 @@ static void lengths_predict(const struct window *window, const struct model_fit 
                             struct past_step *past)
 {
     for (uint32_t rank = 0; rank < window->history->world; rank++) {
-        const struct rank_split *split = sample(past, rank);
+        const struct rank_split *split = lengths_sample(past, rank);
         const struct length_group *group = group_of(window, rank);
 
         if (split && group_counts(group))

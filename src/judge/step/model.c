@@ -34,7 +34,7 @@ const char *peer_basis_name(enum peer_basis basis)
     return basis <= PEER_BASIS_NONE ? peer_basis_names[basis] : "nobody";
 }
 
-static void class_destroy(struct model_class *class)
+static void model_class_destroy(struct model_class *class)
 {
     if (!class)
         return;
@@ -55,7 +55,7 @@ static void class_destroy(struct model_class *class)
     free(class);
 }
 
-static void shape_destroy(struct model_shape *shape)
+static void model_shape_destroy(struct model_shape *shape)
 {
     if (!shape)
         return;
@@ -73,9 +73,9 @@ void model_fini(struct model *model)
         free(model->comm[i].far);
     }
     for (uint32_t i = 0; i < model->shapes; i++)
-        shape_destroy(model->shape[i]);
+        model_shape_destroy(model->shape[i]);
     for (uint32_t i = 0; i < model->classes; i++)
-        class_destroy(model->class[i]);
+        model_class_destroy(model->class[i]);
     free(model->rank);
     free(model->node);
     free(model->comm);
@@ -153,7 +153,7 @@ int model_ring(struct model *model, const struct fact_ring *fact)
     return 0;
 }
 
-static uint32_t comm_slot(struct model *model, uint64_t id)
+static uint32_t model_comm_slot(struct model *model, uint64_t id)
 {
     uint64_t *slot = map_get(&model->comm_by_id, id);
 
@@ -168,9 +168,9 @@ static uint32_t comm_slot(struct model *model, uint64_t id)
 }
 
 /* Room for as many members as those who have spoken make likely; who was beyond it finds his place. */
-static int comm_fit(struct model *model, struct model_comm *comm)
+static int model_comm_fit(struct model *model, struct model_comm *comm)
 {
-    uint32_t room = model_room(comm->size, comm->heard, COMM_ROOM), left = 0;
+    uint32_t room = model_room(comm->size, comm->seen, COMM_ROOM), left = 0;
     uint32_t *grown;
 
     if (room <= comm->known)
@@ -192,13 +192,14 @@ static int comm_fit(struct model *model, struct model_comm *comm)
     return 0;
 }
 
-static int comm_join(struct model *model, struct model_comm *comm, const struct fact_comm *fact)
+static int model_comm_join(struct model *model, struct model_comm *comm,
+                           const struct fact_comm *fact)
 {
     uint32_t room = comm->far_room;
     int result;
 
-    comm->heard++;
-    result = comm_fit(model, comm);
+    comm->seen++;
+    result = model_comm_fit(model, comm);
     if (result < 0)
         return result;
     if (fact->index < comm->known) {
@@ -220,7 +221,7 @@ int model_comm(struct model *model, const struct fact_comm *fact)
 
     if (fact->size > MODEL_RANKS_MAX)
         return -EPROTO;
-    slot = comm_slot(model, fact->id);
+    slot = model_comm_slot(model, fact->id);
     if (slot == MODEL_NONE)
         return -ENOMEM;
     comm = &model->comm[slot];
@@ -238,7 +239,7 @@ int model_comm(struct model *model, const struct fact_comm *fact)
     if (*index != fact->index) {
         model->members_version++;
         *index = fact->index;
-        return comm_join(model, comm, fact);
+        return model_comm_join(model, comm, fact);
     }
     if (fact->index < comm->known)
         comm->member[fact->index] = fact->rank;
@@ -252,7 +253,7 @@ uint32_t model_index(const struct model *model, uint32_t comm, uint32_t rank)
     return index ? (uint32_t)*index : MODEL_NONE;
 }
 
-static uint8_t line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
+static uint8_t model_line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
 {
     for (uint32_t i = 1; i < *lines; i++) {
         if (stream[i] == wanted)
@@ -265,7 +266,7 @@ static uint8_t line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
 }
 
 /* What is kept by line, once it is known which item is on which. */
-static bool class_lines(struct model_class *class, size_t count)
+static bool model_class_lines(struct model_class *class, size_t count)
 {
     for (uint32_t line = 0; line < class->lines; line++) {
         class->after[line] = malloc(count * sizeof(uint32_t));
@@ -286,13 +287,13 @@ static bool class_lines(struct model_class *class, size_t count)
 }
 
 /* Beside the host: its own threads, or a device of which nothing else is told. */
-static bool is_host_stream(uint16_t stream)
+static bool model_is_host_stream(uint16_t stream)
 {
     return stream == LOCKSTEP_HOST_STREAM || stream >= LOCKSTEP_DEVICE_OPS;
 }
 
 /* Where the end of an op is seen at the next launch, that does not mean that the launch waited. */
-static void class_late(struct model_class *class, const struct fact_shape *fact)
+static void model_class_late(struct model_class *class, const struct fact_shape *fact)
 {
     bool any = false, newest = false;
 
@@ -308,7 +309,7 @@ static void class_late(struct model_class *class, const struct fact_shape *fact)
     }
 }
 
-static struct model_class *class_create(const struct fact_shape *fact)
+static struct model_class *model_class_create(const struct fact_shape *fact)
 {
     struct model_class *class = calloc(1, sizeof(*class));
     uint16_t stream[MODEL_LINES_MAX] = { 0 };
@@ -330,7 +331,7 @@ static struct model_class *class_create(const struct fact_shape *fact)
     class->prompt = calloc(count, 1);
     if (!class->line || !class->follower || !class->kind || !class->what || !class->sync ||
         !class->waited || !class->after_span || !class->prompt) {
-        class_destroy(class);
+        model_class_destroy(class);
         return NULL;
     }
     memset(class->sync, 1, count);
@@ -339,13 +340,13 @@ static struct model_class *class_create(const struct fact_shape *fact)
         class->kind[i] = fact->item[i].kind;
         class->what[i] = fact->item[i].what;
         if (fact->item[i].kind != ITEM_PHASE)
-            class->line[i] = line_of(stream, &class->lines, fact->item[i].stream);
+            class->line[i] = model_line_of(stream, &class->lines, fact->item[i].stream);
         if (fact->item[i].kind == ITEM_SPAN)
             spans = true;
-        else if (fact->item[i].kind != ITEM_PHASE && is_host_stream(fact->item[i].stream))
+        else if (fact->item[i].kind != ITEM_PHASE && model_is_host_stream(fact->item[i].stream))
             class->host_lines |= 1u << class->line[i];
         class->device_ops |=
-            fact->item[i].kind != ITEM_PHASE && stream_tells_ops_alone(fact->item[i].stream);
+            fact->item[i].kind != ITEM_PHASE && stream_has_ops_only(fact->item[i].stream);
     }
     if (spans) {
         class->host_lines = 0;
@@ -358,15 +359,16 @@ static struct model_class *class_create(const struct fact_shape *fact)
             class->newest[i] = class->kind[i - 1] != ITEM_PHASE;
     }
     if (class->newest)
-        class_late(class, fact);
-    if ((class->host_lines && (!class->pace || !class->newest)) || !class_lines(class, count)) {
-        class_destroy(class);
+        model_class_late(class, fact);
+    if ((class->host_lines && (!class->pace || !class->newest)) ||
+        !model_class_lines(class, count)) {
+        model_class_destroy(class);
         return NULL;
     }
     return class;
 }
 
-static size_t class_bytes(const struct model_class *class)
+static size_t model_class_bytes(const struct model_class *class)
 {
     size_t each = 7 + sizeof(uint32_t) * (1 + 2 * (size_t) class->lines);
 
@@ -375,7 +377,7 @@ static size_t class_bytes(const struct model_class *class)
     return sizeof(*class) + (class->count + 1) * each;
 }
 
-static struct model_class *class_get(struct model *model, const struct fact_shape *fact)
+static struct model_class *model_class_get(struct model *model, const struct fact_shape *fact)
 {
     uint64_t *slot = map_get(&model->class_by_hash, fact->class);
 
@@ -384,22 +386,22 @@ static struct model_class *class_get(struct model *model, const struct fact_shap
 
         if (!ARRAY_FIT(model->class, model->class_room, model->classes + 1))
             return NULL;
-        class = class_create(fact);
+        class = model_class_create(fact);
         if (class)
             slot = map_put(&model->class_by_hash, fact->class, model->classes);
         if (!slot) {
-            class_destroy(class);
+            model_class_destroy(class);
             return NULL;
         }
         model->class[model->classes++] = class;
-        model->bytes += class_bytes(class);
+        model->bytes += model_class_bytes(class);
     }
     /* Classes are equal by hash; a sender that lies about it is refused, not believed. */
     return model->class[*slot]->count == fact->count ? model->class[*slot] : NULL;
 }
 
 /* Communicator slots, ordinals and the hash of the structure. */
-static int shape_resolve(struct model *model, struct model_shape *shape)
+static int model_shape_resolve(struct model *model, struct model_shape *shape)
 {
     CLEAN(map_fini) struct map seen = { 0 };
     uint64_t structure = shape->fact.class;
@@ -411,7 +413,7 @@ static int shape_resolve(struct model *model, struct model_shape *shape)
         shape->comm[i] = MODEL_NONE;
         if (item->kind != ITEM_COLL && item->kind != ITEM_P2P)
             continue;
-        shape->comm[i] = comm_slot(model, item->comm);
+        shape->comm[i] = model_comm_slot(model, item->comm);
         if (shape->comm[i] == MODEL_NONE)
             return -ENOMEM;
         key = hash64_u64(item->comm, item->kind);
@@ -430,7 +432,7 @@ static int shape_resolve(struct model *model, struct model_shape *shape)
     return 0;
 }
 
-static int shape_make(struct model *model, struct fact_shape *fact, struct model_shape **ret)
+static int model_shape_make(struct model *model, struct fact_shape *fact, struct model_shape **ret)
 {
     struct model_shape *shape = calloc(1, sizeof(*shape));
     int result = -ENOMEM;
@@ -442,11 +444,11 @@ static int shape_make(struct model *model, struct fact_shape *fact, struct model
     shape->comm = malloc((shape->fact.count + 1) * sizeof(*shape->comm));
     shape->ordinal = calloc(shape->fact.count + 1, sizeof(*shape->ordinal));
     shape->clock = malloc((shape->fact.count + 1) * sizeof(*shape->clock));
-    shape->class = class_get(model, &shape->fact);
+    shape->class = model_class_get(model, &shape->fact);
     if (shape->comm && shape->ordinal && shape->clock && shape->class)
-        result = shape_resolve(model, shape);
+        result = model_shape_resolve(model, shape);
     if (result < 0)
-        shape_destroy(shape);
+        model_shape_destroy(shape);
     else
         *ret = shape;
     return result;
@@ -471,12 +473,12 @@ int model_shape(struct model *model, struct fact_shape *fact)
         return -ENOSPC;
     if (!ARRAY_FIT(model->shape, model->shape_room, model->shapes + 1))
         return -ENOMEM;
-    result = shape_make(model, fact, &shape);
+    result = model_shape_make(model, fact, &shape);
     if (result < 0)
         return result;
     slot = map_put(&model->shape_by_hash, claimed_hash, model->shapes);
     if (!slot) {
-        shape_destroy(shape);
+        model_shape_destroy(shape);
         return -ENOMEM;
     }
     shape->attempt = model->attempt;
@@ -490,9 +492,9 @@ int model_shape(struct model *model, struct fact_shape *fact)
 /* ---- former attempts ---- */
 
 /* Into a model without communicators, with its members. */
-static void comm_move(struct model *model, struct model_comm *from)
+static void model_comm_move(struct model *model, struct model_comm *from)
 {
-    uint32_t slot = comm_slot(model, from->id);
+    uint32_t slot = model_comm_slot(model, from->id);
 
     if (slot == MODEL_NONE)
         return;
@@ -509,7 +511,7 @@ static void comm_move(struct model *model, struct model_comm *from)
 }
 
 /* What was learnt of a class stays with it. */
-static void class_move(struct model *model, const struct model *from, uint64_t hash)
+static void model_class_move(struct model *model, const struct model *from, uint64_t hash)
 {
     const uint64_t *at = map_get(&from->class_by_hash, hash);
 
@@ -517,17 +519,18 @@ static void class_move(struct model *model, const struct model *from, uint64_t h
         !ARRAY_FIT(model->class, model->class_room, model->classes + 1) ||
         !map_put(&model->class_by_hash, hash, model->classes))
         return;
-    model->bytes += class_bytes(from->class[*at]);
+    model->bytes += model_class_bytes(from->class[*at]);
     model->class[model->classes++] = TAKE(from->class[*at]);
 }
 
-static void shape_move(struct model *model, const struct model *from, struct model_shape *shape)
+static void model_shape_move(struct model *model, const struct model *from,
+                             struct model_shape *shape)
 {
     uint32_t attempt = shape->attempt;
     uint64_t hash = shape->fact.hash;
     bool ended = shape->ended;
 
-    class_move(model, from, shape->fact.class);
+    model_class_move(model, from, shape->fact.class);
     if (model_shape(model, &shape->fact) < 0)
         return; /* no memory: its steps are refused, as they would be otherwise */
     shape = model_shape_get(model, hash);
@@ -555,10 +558,10 @@ bool model_forget(struct model *model)
     model->members_version++;
     for (uint32_t i = 0; i < former.comms; i++)
         if (former.comm[i].attempt >= since)
-            comm_move(model, &former.comm[i]);
+            model_comm_move(model, &former.comm[i]);
     for (uint32_t i = 0; i < former.shapes; i++)
         if (former.shape[i]->attempt >= since)
-            shape_move(model, &former, former.shape[i]);
+            model_shape_move(model, &former, former.shape[i]);
     former.rank = NULL; /* these are still the model's */
     former.node = NULL;
     former.node_by_name = (struct map){ 0 };
@@ -589,8 +592,8 @@ struct model_shape *model_shape_get(const struct model *model, uint64_t hash)
 }
 
 /* The key under which a rank meets its peers on a peer basis; 0: this peer basis does not apply. */
-static uint64_t peer_key(const struct model *model, const struct job_step *job_step, uint32_t rank,
-                         enum peer_basis basis)
+static uint64_t model_peer_key(const struct model *model, const struct job_step *job_step,
+                               uint32_t rank, enum peer_basis basis)
 {
     const struct model_rank *at = &model->rank[rank];
     uint64_t stage = (uint64_t)at->at[LAYOUT_PP] << 32 | at->at[LAYOUT_CP];
@@ -621,12 +624,12 @@ void model_peers(struct model *model, const struct job_step *job_step)
         uint64_t key = 0, *slot;
 
         for (at->basis = PEER_BASIS_DP; at->basis < PEER_BASIS_PAST; at->basis++) {
-            key = peer_key(model, job_step, rank, at->basis);
+            key = model_peer_key(model, job_step, rank, at->basis);
             if (key)
                 break;
         }
         if (!key)
-            key = peer_key(model, job_step, rank, PEER_BASIS_PAST);
+            key = model_peer_key(model, job_step, rank, PEER_BASIS_PAST);
         slot = map_put(&group, key, model->peer_groups);
         at->peers = slot ? (uint32_t)*slot : 0;
         if (slot && *slot == model->peer_groups)

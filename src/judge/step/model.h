@@ -122,7 +122,7 @@ struct model_comm {
     char name[FACT_NAME];
     uint32_t *member; /* by index, `known` of them: rank, MODEL_NONE when unseen */
     uint32_t known;   /* size, or less while few members have spoken */
-    uint32_t heard;   /* members that have */
+    uint32_t seen;    /* members that have */
     struct comm_far *far;
     uint32_t far_count, far_room;
 };
@@ -157,11 +157,11 @@ struct model_node {
  * that was heard, `least` at the beginning, and twice as many each time they grow.
  */
 #define MODEL_ROOM_EACH 16
-static inline uint32_t model_room(uint32_t claimed, uint32_t heard, uint32_t least)
+static inline uint32_t model_room(uint32_t claimed, uint32_t seen, uint32_t least)
 {
     uint64_t room = least;
 
-    while (room * 2 <= (uint64_t)heard * MODEL_ROOM_EACH)
+    while (room * 2 <= (uint64_t)seen * MODEL_ROOM_EACH)
         room *= 2;
     return room < claimed ? (uint32_t)room : claimed;
 }

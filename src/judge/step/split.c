@@ -49,6 +49,26 @@ void splitter_destroy(struct splitter *splitter)
     free(splitter);
 }
 
+int64_t split_compute_ns(const struct rank_split *split)
+{
+    return split->compute_ns;
+}
+
+int64_t split_transfer_ns(const struct rank_split *split)
+{
+    return split->transfer_ns;
+}
+
+int64_t split_input_ns(const struct rank_split *split)
+{
+    return split->host_ns[LOCKSTEP_PHASE_DATA];
+}
+
+int64_t split_starved_ns(const struct rank_split *split)
+{
+    return split->delay_ns + split->throttled_ns;
+}
+
 int64_t split_host_ns(const struct rank_split *split)
 {
     return split->host_ns[0] + split->host_ns[LOCKSTEP_PHASE_FORWARD] +
@@ -61,8 +81,8 @@ int64_t split_local_ns(const struct rank_split *split)
     return split->compute_ns + split->queued_ns + split_host_ns(split);
 }
 
-static uint64_t pair_key(const struct model *model, const struct job_step *job_step, uint32_t rank,
-                         uint32_t item)
+static uint64_t split_pair_key(const struct model *model, const struct job_step *job_step,
+                               uint32_t rank, uint32_t item)
 {
     const struct model_shape *shape = job_step->shape_of[rank];
     const struct shape_item *at = &shape->fact.item[item];
@@ -75,8 +95,8 @@ static uint64_t pair_key(const struct model *model, const struct job_step *job_s
 }
 
 /* Where each communicator's collectives begin, by how many of them this step has; their sum. */
-static int comms_lay_out(const struct model *model, const struct job_step *job_step,
-                         uint32_t *first, uint32_t *total)
+static int split_comms_lay_out(const struct model *model, const struct job_step *job_step,
+                               uint32_t *first, uint32_t *total)
 {
     *total = 0;
     for (uint32_t rank = 0; rank < model->world; rank++) {
@@ -98,9 +118,9 @@ static int comms_lay_out(const struct model *model, const struct job_step *job_s
     return 0;
 }
 
-static int rank_number(struct splitter *splitter, const struct model *model,
-                       const struct job_step *job_step, uint32_t rank, const uint32_t *first,
-                       struct map *pair)
+static int split_rank_number(struct splitter *splitter, const struct model *model,
+                             const struct job_step *job_step, uint32_t rank, const uint32_t *first,
+                             struct map *pair)
 {
     const struct model_shape *shape = job_step->shape_of[rank];
     uint32_t *number = splitter->number + splitter->base[rank];
@@ -110,7 +130,8 @@ static int rank_number(struct splitter *splitter, const struct model *model,
         if (shape->class->kind[i] == ITEM_COLL) {
             number[i] = first[shape->comm[i]] + shape->ordinal[i];
         } else if (shape->class->kind[i] == ITEM_P2P) {
-            uint64_t *at = map_put(pair, pair_key(model, job_step, rank, i), splitter->meetings);
+            uint64_t *at =
+                map_put(pair, split_pair_key(model, job_step, rank, i), splitter->meetings);
 
             if (!at || splitter->meetings == MODEL_NONE)
                 return -ENOMEM;
@@ -122,20 +143,20 @@ static int rank_number(struct splitter *splitter, const struct model *model,
     return 0;
 }
 
-static int meetings_number(struct splitter *splitter, const struct model *model,
-                           const struct job_step *job_step)
+static int split_meetings_number(struct splitter *splitter, const struct model *model,
+                                 const struct job_step *job_step)
 {
     CLEAN(free_clean) uint32_t *first = calloc(model->comms + 1, sizeof(*first));
     CLEAN(map_fini) struct map pair = { 0 };
-    int result = first ? comms_lay_out(model, job_step, first, &splitter->meetings) : -ENOMEM;
+    int result = first ? split_comms_lay_out(model, job_step, first, &splitter->meetings) : -ENOMEM;
 
     for (uint32_t rank = 0; rank < model->world && result == 0; rank++)
-        result = rank_number(splitter, model, job_step, rank, first, &pair);
+        result = split_rank_number(splitter, model, job_step, rank, first, &pair);
     return result;
 }
 
-static bool numbers_hold(const struct splitter *splitter, const struct model *model,
-                         const struct job_step *job_step)
+static bool split_numbers_hold(const struct splitter *splitter, const struct model *model,
+                               const struct job_step *job_step)
 {
     return splitter->world == model->world && splitter->comms == model->comms &&
            splitter->members_version == model->members_version && splitter->shape &&
@@ -151,12 +172,12 @@ size_t splitter_bytes(const struct splitter *splitter)
            items * sizeof(*splitter->number) + splitter->meetings * sizeof(*splitter->meeting);
 }
 
-static int meetings_lay_out(struct splitter *splitter, const struct model *model,
-                            const struct job_step *job_step)
+static int split_meetings_lay_out(struct splitter *splitter, const struct model *model,
+                                  const struct job_step *job_step)
 {
     int result;
 
-    if (numbers_hold(splitter, model, job_step))
+    if (split_numbers_hold(splitter, model, job_step))
         return 0;
     splitter_clear(splitter);
     splitter->base = calloc(model->world + 1, sizeof(*splitter->base));
@@ -171,7 +192,7 @@ static int meetings_lay_out(struct splitter *splitter, const struct model *model
     splitter->number = malloc((splitter->base[model->world] + 1) * sizeof(*splitter->number));
     if (!splitter->number)
         return -ENOMEM;
-    result = meetings_number(splitter, model, job_step);
+    result = split_meetings_number(splitter, model, job_step);
     if (result < 0)
         return result;
     splitter->meeting = malloc(((size_t)splitter->meetings + 1) * sizeof(*splitter->meeting));
@@ -198,15 +219,15 @@ const struct meeting *split_meeting_base(const struct splitter *splitter)
     return splitter->meeting;
 }
 
-static void meeting_join(struct meeting *meeting, int64_t arrival_ns, int64_t stay_ns)
+static void split_meeting_join(struct meeting *meeting, int64_t arrival_ns, int64_t stay_ns)
 {
     meeting->last_arrival_ns = MAX(meeting->last_arrival_ns, arrival_ns);
     meeting->shortest_ns = MIN(meeting->shortest_ns, stay_ns);
     meeting->members++;
 }
 
-static void meetings_fill(struct splitter *splitter, const struct model *model,
-                          const struct job_step *job_step)
+static void split_meetings_fill(struct splitter *splitter, const struct model *model,
+                                const struct job_step *job_step)
 {
     static const struct meeting empty = { .last_arrival_ns = INT64_MIN, .shortest_ns = INT64_MAX };
 
@@ -221,14 +242,14 @@ static void meetings_fill(struct splitter *splitter, const struct model *model,
             const struct item_time *time = &job_step->step_of[rank].time[i];
 
             if (number[i] != MODEL_NONE)
-                meeting_join(&splitter->meeting[number[i]], begin + time->start_ns,
-                             time->end_ns - time->start_ns);
+                split_meeting_join(&splitter->meeting[number[i]], begin + time->start_ns,
+                                   time->end_ns - time->start_ns);
         }
     }
 }
 
 /* Ranks say what they like, also "not a number": what is no length explains nothing. */
-static bool is_length(double value)
+static bool split_is_length(double value)
 {
     return value >= 0 && value < 1e24;
 }
@@ -249,6 +270,7 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     };
 
     *split = (struct rank_split){ .present = true };
+    split->unfinished = step->flags & STEP_UNFINISHED;
     split->begin_ns = sweep.begin_ns;
     split->total_ns = sweep.total_ns;
     split->tail_ns = step->tail_ns;
@@ -258,21 +280,21 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     split->major_faults = step->major_faults;
     split->tokens = step->metric[LOCKSTEP_METRIC_TOKENS];
     split->squares = step->metric[LOCKSTEP_METRIC_LENGTH_SQUARES];
-    split->has_lengths = (step->metric_set & lengths) == lengths && is_length(split->tokens) &&
-                         is_length(split->squares);
+    split->has_lengths = (step->metric_set & lengths) == lengths &&
+                         split_is_length(split->tokens) && split_is_length(split->squares);
     sweep_rank(&sweep, split);
 }
 
 int split_step(struct splitter *splitter, const struct model *model,
                const struct job_step *job_step, struct rank_split *split)
 {
-    int result = meetings_lay_out(splitter, model, job_step);
+    int result = split_meetings_lay_out(splitter, model, job_step);
 
     if (result < 0) {
         splitter_clear(splitter);
         return result;
     }
-    meetings_fill(splitter, model, job_step);
+    split_meetings_fill(splitter, model, job_step);
     for (uint32_t rank = 0; rank < model->world; rank++) {
         split[rank] = (struct rank_split){ 0 };
         if (job_step->shape_of[rank])

@@ -26,11 +26,17 @@ struct rank_split {
     int64_t cpu_ns, delay_ns, throttled_ns, major_faults;
     double tokens, squares;
     bool has_lengths, present;
+    bool unfinished; /* the step, or an op of it, had not ended when its rank did */
 };
 
 /* Work of the rank itself, not of the input or the checkpoint: what its peers must match. */
 int64_t split_local_ns(const struct rank_split *split);
 int64_t split_host_ns(const struct rank_split *split); /* its part with the device idle */
+/* The parts that history_part_ms() and its like are asked for. */
+int64_t split_compute_ns(const struct rank_split *split);
+int64_t split_transfer_ns(const struct rank_split *split);
+int64_t split_input_ns(const struct rank_split *split);
+int64_t split_starved_ns(const struct rank_split *split); /* runnable, but without a CPU */
 
 struct meeting { /* one instance of a collective, or one pair of send and receive */
     int64_t last_arrival_ns, shortest_ns; /* common clock; shortest stay of a member */

@@ -15,8 +15,9 @@
 #include "core/clean.h"
 
 /* How long of its stay a member waited for the others. */
-static inline int64_t item_wait_ns(const struct meeting *meeting, unsigned kind, unsigned what,
-                                   const struct item_time *time, int64_t begin_ns)
+static inline int64_t sweep_item_wait_ns(const struct meeting *meeting, unsigned kind,
+                                         unsigned what, const struct item_time *time,
+                                         int64_t begin_ns)
 {
     int64_t stay = time->end_ns - time->start_ns, late;
 
@@ -39,7 +40,7 @@ enum state {
     STATE_COMPUTE
 };
 
-struct cursor { /* on one line: the item now in view, and its next border */
+struct sweep_cursor { /* on one line: the item now in view, and its next border */
     uint32_t item, place;
     enum state state;
     int64_t next_ns, split_ns, end_ns;
@@ -54,7 +55,7 @@ struct pause { /* the host's next wait for what it launched */
 
 struct sweep {
     struct sweep_step step;
-    struct cursor line[MODEL_LINES_MAX];
+    struct sweep_cursor line[MODEL_LINES_MAX];
     struct pause pause;
     uint32_t phase[8]; /* open phases, innermost last */
     int phases;
@@ -70,16 +71,16 @@ static inline int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
 
     if (sweep->step.split && time->wait_ns >= 0)
         return time->wait_ns; /* op by op, by the node's agent */
-    return item_wait_ns(&sweep->step.meeting[sweep->step.number[item]],
-                        sweep->step.class->kind[item], sweep->step.class->what[item], time,
-                        sweep->step.begin_ns);
+    return sweep_item_wait_ns(&sweep->step.meeting[sweep->step.number[item]],
+                              sweep->step.class->kind[item], sweep->step.class->what[item], time,
+                              sweep->step.begin_ns);
 }
 
 /* Takes the item at a place of the line into view at `now`: not launched yet, or launched and not
  * begun.
  */
 static inline void cursor_load(const struct sweep *sweep, uint32_t line, uint32_t place,
-                               int64_t now_ns, struct cursor *at)
+                               int64_t now_ns, struct sweep_cursor *at)
 {
     const struct item_time *time;
 
@@ -103,7 +104,7 @@ static inline void cursor_load(const struct sweep *sweep, uint32_t line, uint32_
  * ends.
  */
 static inline void cursor_pass(const struct sweep *sweep, uint32_t line, bool host_lines,
-                               struct cursor *at)
+                               struct sweep_cursor *at)
 {
     const struct item_time *time = &sweep->step.time[at->item];
 
@@ -128,7 +129,7 @@ static inline void cursor_pass(const struct sweep *sweep, uint32_t line, bool ho
 }
 
 /* Phases nest: a border is the next begin or the innermost end, whichever comes first. */
-static inline int64_t phase_border(const struct sweep *sweep)
+static inline int64_t sweep_phase_border(const struct sweep *sweep)
 {
     int64_t next = sweep->line[0].next_ns;
 
@@ -139,7 +140,7 @@ static inline int64_t phase_border(const struct sweep *sweep)
 
 static inline void phase_step(struct sweep *sweep, int64_t now)
 {
-    struct cursor *at = &sweep->line[0];
+    struct sweep_cursor *at = &sweep->line[0];
 
     if (sweep->phases > 0 && sweep->step.time[sweep->phase[sweep->phases - 1]].end_ns <= now) {
         sweep->phases--;
@@ -178,8 +179,8 @@ static void pause_next(struct sweep *sweep)
 }
 
 /* Where a stretch of time belongs, when its busiest line is in this state. */
-static inline void account(const struct sweep *sweep, enum state state, int64_t ns,
-                           struct sweep_sums *sums)
+static inline void sweep_account(const struct sweep *sweep, enum state state, int64_t ns,
+                                 struct sweep_sums *sums)
 {
     unsigned phase = 0;
 
@@ -192,11 +193,12 @@ static inline void account(const struct sweep *sweep, enum state state, int64_t 
 }
 
 /* The next border of all: of which line, and when; and when the first of any other comes. */
-static inline uint32_t next_line(const struct sweep *sweep, int64_t *next_ns, int64_t *other_ns)
+static inline uint32_t sweep_next_line(const struct sweep *sweep, int64_t *next_ns,
+                                       int64_t *other_ns)
 {
     uint32_t line = 0;
 
-    *next_ns = phase_border(sweep);
+    *next_ns = sweep_phase_border(sweep);
     *other_ns = INT64_MAX;
     for (uint32_t i = 1; i < sweep->step.class->lines; i++) {
         int64_t border = sweep->line[i].next_ns;
@@ -217,7 +219,7 @@ static inline int64_t pause_border(const struct sweep *sweep, int64_t now_ns)
 }
 
 /* What the lines do from now on: the first of these that one of them does, but for `except`. */
-static inline enum state state_now(const struct sweep *sweep, bool paused, uint32_t except)
+static inline enum state sweep_state_now(const struct sweep *sweep, bool paused, uint32_t except)
 {
     uint32_t hidden = paused ? 0 : sweep->step.class->host_lines;
     enum state state = STATE_HOST;
@@ -230,13 +232,13 @@ static inline enum state state_now(const struct sweep *sweep, bool paused, uint3
 }
 
 /* From `now`, a border of this line, along it until something else has a border; until when it came. */
-static inline int64_t line_follow(struct sweep *sweep, uint32_t line, int64_t now, int64_t until,
-                                  bool host_lines, struct sweep_sums *sums)
+static inline int64_t sweep_line_follow(struct sweep *sweep, uint32_t line, int64_t now,
+                                        int64_t until, bool host_lines, struct sweep_sums *sums)
 {
     bool paused = host_lines && now >= sweep->pause.from_ns && now < sweep->pause.to_ns;
     bool hidden = host_lines && !paused && sweep->step.class->host_lines & 1u << line;
-    enum state rest = state_now(sweep, paused, line);
-    struct cursor at = sweep->line[line];
+    enum state rest = sweep_state_now(sweep, paused, line);
+    struct sweep_cursor at = sweep->line[line];
 
     for (;;) {
         /* An op that ends when the next begins has several borders; between them no time passes. */
@@ -245,7 +247,7 @@ static inline int64_t line_follow(struct sweep *sweep, uint32_t line, int64_t no
         while (at.next_ns <= now);
         if (at.next_ns >= until)
             break;
-        account(sweep, hidden ? rest : MAX(rest, at.state), at.next_ns - now, sums);
+        sweep_account(sweep, hidden ? rest : MAX(rest, at.state), at.next_ns - now, sums);
         now = at.next_ns;
     }
     sweep->line[line] = at;
@@ -263,14 +265,14 @@ static inline __attribute__((always_inline)) void sweep_lines(struct sweep *swee
 
     while (now < total) {
         int64_t next, other, pause = host_lines ? pause_border(sweep, now) : INT64_MAX;
-        uint32_t line = next_line(sweep, &next, &other);
+        uint32_t line = sweep_next_line(sweep, &next, &other);
         bool pauses = pause < next;
 
         next = MIN(pause, next);
         if (MIN(next, total) > now) {
             bool paused = host_lines && now >= sweep->pause.from_ns && now < sweep->pause.to_ns;
 
-            account(sweep, state_now(sweep, paused, 0), MIN(next, total) - now, sums);
+            sweep_account(sweep, sweep_state_now(sweep, paused, 0), MIN(next, total) - now, sums);
             now = MIN(next, total);
         }
         if (next >= total)
@@ -282,7 +284,8 @@ static inline __attribute__((always_inline)) void sweep_lines(struct sweep *swee
         else if (line == 0)
             phase_step(sweep, next);
         else
-            now = line_follow(sweep, line, now, MIN(MIN(other, pause), total), host_lines, sums);
+            now = sweep_line_follow(sweep, line, now, MIN(MIN(other, pause), total), host_lines,
+                                    sums);
     }
 }
 

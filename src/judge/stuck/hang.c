@@ -8,6 +8,7 @@
 
 #include "core/clean.h"
 #include "judge/stuck/hang_private.h"
+#include "wire/names.h"
 
 int hang_create(struct hang **ret)
 {
@@ -23,7 +24,7 @@ void hang_destroy(struct hang *hang)
         free(hang->rank[rank].op); /* the channels lie behind */
         free(hang->kept[rank].stack);
     }
-    for (int i = 0; i < SHAPES; i++)
+    for (int i = 0; i < HANG_SHAPES; i++)
         free(hang->shape[i]);
     free(hang->rank);
     free(hang->kept);
@@ -67,13 +68,13 @@ void hang_attempt(struct judge_state *judge)
         *at = (struct wait_rank){ .op = at->op, .channel = at->channel };
     }
     hang->warm = 0;
-    memset(hang->found, 0, sizeof(hang->found));
+    memset(hang->repeated, 0, sizeof(hang->repeated));
     hang->given_up.kind = 0;
 }
 
 /* Copies what varies in length into one piece of memory of the rank's own. */
-static int beat_keep(struct hang *hang, struct wait_rank *rank, struct beat_kept *kept,
-                     const struct fact_beat *fact)
+static int hang_beat_keep(struct hang *hang, struct wait_rank *rank, struct beat_kept *kept,
+                          const struct fact_beat *fact)
 {
     size_t ops = fact->ops * sizeof(*fact->op), channels = fact->channels * sizeof(*fact->channel);
 
@@ -96,7 +97,7 @@ static int beat_keep(struct hang *hang, struct wait_rank *rank, struct beat_kept
     return 0;
 }
 
-static bool op_moved(const struct fact_beat *fact)
+static bool hang_op_moved(const struct fact_beat *fact)
 {
     for (uint32_t i = 0; i < fact->ops; i++) {
         if (fact->op[i].advanced)
@@ -106,15 +107,16 @@ static bool op_moved(const struct fact_beat *fact)
 }
 
 /* How busy it was since an older beat: of beats that come close together the first is kept. */
-static void beat_cpu(struct wait_rank *rank, struct beat_kept *kept, const struct fact_beat *fact)
+static void hang_beat_cpu(struct wait_rank *rank, struct beat_kept *kept,
+                          const struct fact_beat *fact)
 {
     int64_t apart = fact->mono_ns - kept->cpu_at_ns;
     /* Ready to run is no waiting, either.  Of many threads in years it is more than 63 bits hold. */
     double cpu_ns = (double)fact->cpu_ns + (double)fact->run_delay_ns;
 
-    if (kept->any && apart < NS_PER_S / 2)
+    if (kept->known && apart < NS_PER_S / 2)
         return;
-    rank->burns = kept->any ? (cpu_ns - kept->cpu_ns) / (double)MAX(apart, 1) : -1;
+    rank->cpus = kept->known ? (cpu_ns - kept->cpu_ns) / (double)MAX(apart, 1) : -1;
     kept->cpu_ns = cpu_ns;
     kept->cpu_at_ns = fact->mono_ns;
 }
@@ -139,13 +141,15 @@ int hang_beat(struct judge_state *judge, const struct fact_beat *fact)
     kept = &hang->kept[fact->rank];
     if (rank->gone && !fact->final) /* a forked child of the rank: not the rank */
         return 0;
-    result = beat_keep(hang, rank, kept, fact);
+    result = hang_beat_keep(hang, rank, kept, fact);
     if (result < 0)
         return result;
-    beat_cpu(rank, kept, fact);
-    rank->advanced = fact->advanced || op_moved(fact) || !kept->any;
-    if (rank->advanced)
+    hang_beat_cpu(rank, kept, fact);
+    rank->advanced = fact->advanced || hang_op_moved(fact) || !kept->known;
+    if (rank->advanced) {
         kept->advanced_ns = fact->mono_ns;
+        rank->device_wait = false;
+    }
     rank->gone = fact->final || fact->state == 'X';
     rank->state = fact->state;
     rank->phase = fact->phase;
@@ -155,7 +159,7 @@ int hang_beat(struct judge_state *judge, const struct fact_beat *fact)
     rank->phase_age_ns = fact->phase ? fact->phase_age_ns : 0;
     rank->step = fact->step;
     kept->oom_kills = fact->oom_kills;
-    kept->any = kept->arrived = true;
+    kept->known = kept->arrived = true;
     return 0;
 }
 
@@ -181,6 +185,8 @@ int hang_stack(struct judge_state *judge, const struct fact_stack *fact)
     hang->bytes += payload.size - kept->stack_bytes;
     kept->stack = grown;
     kept->stack_bytes = payload.size;
+    hang->rank[fact->rank].device_wait =
+        name_is_device_wait(fact->native) || name_is_device_wait(fact->python);
     return 0;
 }
 
@@ -191,7 +197,7 @@ bool hang_is_gone(const struct judge_state *judge, uint32_t rank)
 
 bool hang_is_alive(const struct judge_state *judge, uint32_t rank)
 {
-    return rank < judge->hang->world && judge->hang->kept[rank].any &&
+    return rank < judge->hang->world && judge->hang->kept[rank].known &&
            !judge->hang->rank[rank].gone;
 }
 
@@ -213,18 +219,18 @@ size_t hang_bytes(const struct hang *hang)
     size_t bytes =
         sizeof(*hang) + hang->bytes + hang->world * (sizeof(*hang->rank) + sizeof(*hang->kept));
 
-    for (int i = 0; i < SHAPES; i++)
+    for (int i = 0; i < HANG_SHAPES; i++)
         bytes += hang->shape[i] ? sizeof(*hang->shape[i]) : 0;
     return bytes;
 }
 
 /* ---- how long a step takes ---- */
 
-static struct shape_time *shape_find(struct hang *hang, uint64_t class)
+static struct shape_time *hang_shape_find(struct hang *hang, uint64_t class)
 {
-    int place = 0;
+    int oldest = 0;
 
-    for (int i = 0; i < SHAPES; i++) {
+    for (int i = 0; i < HANG_SHAPES; i++) {
         if (!hang->shape[i]) {
             hang->shape[i] = calloc(1, sizeof(*hang->shape[i]));
             if (hang->shape[i])
@@ -233,11 +239,11 @@ static struct shape_time *shape_find(struct hang *hang, uint64_t class)
         }
         if (hang->shape[i]->class == class)
             return hang->shape[i];
-        if (hang->shape[i]->used < hang->shape[place]->used)
-            place = i;
+        if (hang->shape[i]->used < hang->shape[oldest]->used)
+            oldest = i;
     }
-    *hang->shape[place] = (struct shape_time){ .class = class };
-    return hang->shape[place];
+    *hang->shape[oldest] = (struct shape_time){ .class = class };
+    return hang->shape[oldest];
 }
 
 void hang_step(struct judge_state *judge, const struct job_step *job_step)
@@ -258,7 +264,7 @@ void hang_step(struct judge_state *judge, const struct job_step *job_step)
     }
     hang->steps++;
     hang->warm++;
-    shape = shape_find(hang, hang->class);
+    shape = hang_shape_find(hang, hang->class);
     if (!shape)
         return;
     shape->used = hang->steps;
@@ -274,9 +280,10 @@ struct wait_rule hang_rule(struct judge_state *judge)
 {
     struct hang *hang = judge->hang;
     const struct thresholds *limits = &judge->limits;
-    const struct shape_time *shape = hang_is_late(judge) ? NULL : shape_find(hang, hang->class);
+    const struct shape_time *shape =
+        hang_is_late(judge) ? NULL : hang_shape_find(hang, hang->class);
     struct wait_rule rule = { .late_ns = (int64_t)(limits->hang_late_limit * 1e9),
-                              .burns = limits->hang_burns };
+                              .busy_cpus = limits->hang_burns };
 
     rule.limit_ns = rule.late_ns;
     if (shape) {

@@ -1,5 +1,4 @@
-/* hang_judge.c - looks at the newest beats once a second and when somebody ends, and has the life of what is found in
- * them.
+/* hang_judge.c - examines the newest beats once a second and when a rank ends; opens, renews and closes the verdicts.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,8 +10,8 @@
 #include "judge/ledger.h"
 #include "judge/stuck/hang_private.h"
 
-/* Beats count from when they came: clocks of nodes differ. */
-static void beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)
+/* The age of a beat counts from its arrival, because clocks of nodes differ. */
+static void hang_beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)
 {
     int64_t fresh_ns = (int64_t)(judge->limits.hang_fresh * (double)NS_PER_S);
 
@@ -23,30 +22,32 @@ static void beats_age(const struct judge_state *judge, struct hang *hang, int64_
             kept->arrived_ns = now_ns;
         kept->arrived = false;
         hang->rank[rank].seen =
-            kept->any && (hang->rank[rank].gone || now_ns - kept->arrived_ns < fresh_ns);
+            kept->known && (hang->rank[rank].gone || now_ns - kept->arrived_ns < fresh_ns);
     }
 }
 
-/* The same while the same thing holds. */
+/* Equal for findings with the same operation, culprits and causes. */
 static uint64_t hang_signature(const struct wait_finding *finding)
 {
     uint64_t sum = hash64_u64(finding->kind + 1, finding->op.comm);
 
     sum = hash64_u64(sum, finding->op.key);
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
-        sum = hash64_u64(sum, (uint64_t)finding->culprit[i] << 8 | finding->how[i]);
+        sum = hash64_u64(sum, (uint64_t)finding->culprit[i] << 8 | finding->cause[i]);
     return sum | 1;
 }
 
-static struct found *hang_found(struct hang *hang, const struct wait_finding *finding)
+static struct repeated_finding *hang_repeated_of(struct hang *hang,
+                                                 const struct wait_finding *finding)
 {
-    return &hang->found[finding->kind == WAIT_MISMATCH];
+    return &hang->repeated[finding->kind == WAIT_MISMATCH];
 }
 
-static struct tracked_verdict *tracked_of(struct judge_state *judge, const struct found *found)
+static struct tracked_verdict *hang_tracked_of(struct judge_state *judge,
+                                               const struct repeated_finding *repeated)
 {
-    for (uint32_t i = 0; found->id[0] && i < judge->verdicts.count; i++) {
-        if (strcmp(judge->verdicts.tracked[i]->verdict.id, found->id) == 0)
+    for (uint32_t i = 0; repeated->id[0] && i < judge->verdicts.count; i++) {
+        if (strcmp(judge->verdicts.tracked[i]->verdict.id, repeated->id) == 0)
             return judge->verdicts.tracked[i];
     }
     return NULL;
@@ -54,8 +55,8 @@ static struct tracked_verdict *tracked_of(struct judge_state *judge, const struc
 
 struct tracked_verdict *hang_open(struct judge_state *judge)
 {
-    for (int i = 0; i < KINDS; i++) {
-        struct tracked_verdict *tracked = tracked_of(judge, &judge->hang->found[i]);
+    for (int i = 0; i < HANG_KINDS; i++) {
+        struct tracked_verdict *tracked = hang_tracked_of(judge, &judge->hang->repeated[i]);
 
         if (tracked && tracked->open)
             return tracked;
@@ -63,7 +64,7 @@ struct tracked_verdict *hang_open(struct judge_state *judge)
     return NULL;
 }
 
-static bool lines_equal(const struct verdict *a, const struct verdict *b)
+static bool hang_lines_equal(const struct verdict *a, const struct verdict *b)
 {
     if (a->because_count != b->because_count || a->rank_count != b->rank_count ||
         a->layer != b->layer)
@@ -75,41 +76,41 @@ static bool lines_equal(const struct verdict *a, const struct verdict *b)
     return strcmp(a->cause, b->cause) == 0;
 }
 
-/* What is learnt later goes into the verdict that stands: one fault is one verdict. */
-static void tracked_renew(struct tracked_verdict *tracked, const struct verdict *draft)
+static void hang_tracked_renew(struct tracked_verdict *tracked, const struct verdict *draft)
 {
-    struct verdict *verdict = &tracked->verdict;
     struct verdict fresh = *draft;
 
-    if (lines_equal(verdict, draft))
+    if (hang_lines_equal(&tracked->verdict, draft))
         return;
-    memcpy(fresh.id, verdict->id, sizeof(fresh.id));
-    memcpy(fresh.run, verdict->run, sizeof(fresh.run));
-    fresh.since_step = verdict->since_step;
-    fresh.since_real_ns = verdict->since_real_ns;
-    fresh.decided_step = verdict->decided_step;
-    fresh.decided_real_ns = verdict->decided_real_ns;
-    fresh.gpu_seconds = verdict->gpu_seconds;
-    fresh.echo_count = verdict->echo_count;
-    memcpy(fresh.echo, verdict->echo, sizeof(fresh.echo));
-    *verdict = fresh;
-    tracked->changed = true;
+    fresh.echo_count = tracked->verdict.echo_count;
+    memcpy(fresh.echo, tracked->verdict.echo, sizeof(fresh.echo));
+    judge_state_renew(tracked, &fresh);
 }
 
 static void hang_cost(struct judge_state *judge, struct tracked_verdict *tracked, int64_t now_ns)
 {
-    double seconds =
-        (double)(now_ns + judge->mono_to_real_ns - tracked->verdict.since_real_ns) / 1e9;
+    double seconds = (double)(now_ns + judge->mono_to_real_ns - tracked->began_real_ns) / 1e9;
 
     tracked->verdict.gpu_seconds =
         tracked->cost_seconds * judge->model.world + MAX(seconds, 0) * judge->model.world;
 }
 
-static void hang_say(struct judge_state *judge, const struct wait_finding *finding, int64_t now_ns)
+/* A hang that returns begins again; one that outlasted a restart keeps its begin. */
+static void hang_begin(struct judge_state *judge, struct tracked_verdict *tracked, bool fresh,
+                       int64_t real_ns)
+{
+    if (fresh)
+        tracked->began_real_ns = real_ns;
+    tracked->attempt = judge->model.attempt;
+    ledger_hang(judge->book, tracked->began_real_ns - judge->mono_to_real_ns);
+}
+
+static void hang_report(struct judge_state *judge, const struct wait_finding *finding,
+                        int64_t now_ns)
 {
     struct hang *hang = judge->hang;
-    struct found *found = hang_found(hang, finding);
-    struct tracked_verdict *tracked = tracked_of(judge, found);
+    struct repeated_finding *repeated = hang_repeated_of(hang, finding);
+    struct tracked_verdict *tracked = hang_tracked_of(judge, repeated);
     struct verdict draft = { 0 };
     bool fresh;
 
@@ -120,24 +121,24 @@ static void hang_say(struct judge_state *judge, const struct wait_finding *findi
         draft.since_real_ns =
             now_ns - hang->rank[finding->culprit[0]].stuck_ns + judge->mono_to_real_ns;
     if (tracked && tracked->open) {
-        tracked_renew(tracked, &draft);
+        hang_tracked_renew(tracked, &draft);
         hang_cost(judge, tracked, now_ns);
         return;
     }
     tracked = judge_state_find(judge, &draft, &fresh);
     if (!tracked)
         return;
-    memcpy(found->id, tracked->verdict.id, sizeof(found->id));
-    found->victims = finding->victims;
-    tracked->attempt = judge->model.attempt;
+    memcpy(repeated->id, tracked->verdict.id, sizeof(repeated->id));
+    repeated->victims = finding->victims;
+    hang_begin(judge, tracked, fresh, draft.since_real_ns);
     hang_cost(judge, tracked, now_ns);
-    ledger_hang(judge->book, tracked->verdict.since_real_ns - judge->mono_to_real_ns);
 }
 
-/* The ranks go on. */
-static void close_found(struct judge_state *judge, struct found *found, int64_t now_ns)
+/* The ranks advance again. */
+static void hang_close_repeated(struct judge_state *judge, struct repeated_finding *repeated,
+                                int64_t now_ns)
 {
-    struct tracked_verdict *tracked = tracked_of(judge, found);
+    struct tracked_verdict *tracked = hang_tracked_of(judge, repeated);
 
     if (tracked && tracked->open) {
         tracked->open = false;
@@ -147,11 +148,11 @@ static void close_found(struct judge_state *judge, struct found *found, int64_t 
         tracked->cost_seconds = tracked->verdict.gpu_seconds / MAX(judge->model.world, 1);
         ledger_hang(judge->book, 0);
     }
-    *found = (struct found){ 0 };
+    *repeated = (struct repeated_finding){ 0 };
 }
 
-/* Ranks that have ended, or are about to, are no hang: nobody is left to be held. */
-static bool somebody_lives(const struct hang *hang)
+/* If all ranks have ended or are zombies, none is left that could hang. */
+static bool hang_somebody_lives(const struct hang *hang)
 {
     for (uint32_t rank = 0; rank < hang->world; rank++) {
         if (hang->rank[rank].seen && !hang->rank[rank].gone && hang->rank[rank].state != 'Z')
@@ -164,41 +165,41 @@ void hang_judge(struct judge_state *judge, int64_t now_ns)
 {
     struct hang *hang = judge->hang;
     struct wait_rule rule = hang_rule(judge);
-    bool again[KINDS] = { false };
+    bool again[HANG_KINDS] = { false };
     int count;
 
     if (hang->world != judge->model.world ||
         (double)(now_ns - hang->look_ns) < judge->limits.hang_look * 1e9)
         return;
-    if (judge->exits) /* somebody died: who waits for it now is told to end */
+    if (judge->exits) /* a rank died: the launcher ends those that wait for it */
         return;
     hang->look_ns = now_ns;
-    beats_age(judge, hang, now_ns);
-    if (!somebody_lives(hang))
+    hang_beats_age(judge, hang, now_ns);
+    if (!hang_somebody_lives(hang))
         return;
     count = wait_look(&judge->model, hang->rank, &rule, hang->finding);
     for (int i = 0; i < count; i++) {
         const struct wait_finding *finding = &hang->finding[i];
-        struct found *found = hang_found(hang, finding);
+        struct repeated_finding *repeated = hang_repeated_of(hang, finding);
         uint64_t signature = hang_signature(finding);
 
-        again[found - hang->found] = true;
-        if (found->id[0] && finding->victims < found->victims)
-            continue; /* those who waited are ended: what was said with them there says more */
-        found->times = found->signature == signature ? found->times + 1 : 1;
-        found->signature = signature;
-        if (found->times >= 2)
-            hang_say(judge, finding, now_ns);
+        again[repeated - hang->repeated] = true;
+        if (repeated->id[0] && finding->victims < repeated->victims)
+            continue; /* waiting ranks were ended since: the verdict with all of them says more */
+        repeated->times = repeated->signature == signature ? repeated->times + 1 : 1;
+        repeated->signature = signature;
+        if (repeated->times >= 2)
+            hang_report(judge, finding, now_ns);
     }
-    for (int i = 0; i < KINDS; i++) {
+    for (int i = 0; i < HANG_KINDS; i++) {
         if (!again[i])
-            close_found(judge, &hang->found[i], now_ns);
+            hang_close_repeated(judge, &hang->repeated[i], now_ns);
     }
 }
 
-/* ---- somebody ends: whom it had waited for, and who was in another collective than the others ---- */
+/* ---- a rank ends: what it had waited for, and whether it disagreed with the others ---- */
 
-static int64_t longest_wait(const struct wait_rank *rank)
+static int64_t hang_longest_wait(const struct wait_rank *rank)
 {
     int64_t longest = 0;
 
@@ -209,8 +210,9 @@ static int64_t longest_wait(const struct wait_rank *rank)
     return longest;
 }
 
-/* As they were when the first one ended: who is gone since was told to end, or followed. */
-static void before_exit(const struct judge_state *judge, int64_t exit_ns, struct wait_rank *rank)
+/* The ranks as they were when the first one ended; those that ended later were ended by the launcher, or failed as a result. */
+static void hang_before_exit(const struct judge_state *judge, int64_t exit_ns,
+                             struct wait_rank *rank)
 {
     for (uint32_t at = 0; at < judge->hang->world; at++) {
         rank[at] = judge->hang->rank[at];
@@ -221,8 +223,8 @@ static void before_exit(const struct judge_state *judge, int64_t exit_ns, struct
     }
 }
 
-/* Those who lost the one that gave up may be told of before it. */
-static int64_t first_exit_ns(const struct judge_state *judge, const struct fact_exit *fact)
+/* Exits of ranks that lost the one that gave up may arrive before its own. */
+static int64_t hang_first_exit_ns(const struct judge_state *judge, const struct fact_exit *fact)
 {
     int64_t first_ns = fact->mono_ns;
 
@@ -235,21 +237,21 @@ void hang_gave_up(struct judge_state *judge, const struct fact_exit *fact)
 {
     struct hang *hang = judge->hang;
     CLEAN(free_clean) struct wait_rank *rank = NULL;
-    int64_t waited_ns = fact->rank < hang->world ? longest_wait(&hang->rank[fact->rank]) : 0;
-    /* What has lasted half as long as somebody was willing to wait is not what happened meanwhile. */
+    int64_t waited_ns = fact->rank < hang->world ? hang_longest_wait(&hang->rank[fact->rank]) : 0;
+    /* Half of the time that the rank waited: a shorter wait may be a result of something that happened meanwhile. */
     int64_t limit_ns = MAX(waited_ns / 2, NS_PER_S);
     struct wait_rule rule = { .limit_ns = limit_ns,
                               .late_ns = limit_ns,
                               .stuck_ns =
                                   (int64_t)(judge->limits.hang_stuck_share * (double)limit_ns),
-                              .burns = judge->limits.hang_burns };
+                              .busy_cpus = judge->limits.hang_burns };
 
     if (hang->given_up.kind || waited_ns < NS_PER_S || hang->world != judge->model.world)
         return;
     rank = calloc(hang->world, sizeof(*rank));
     if (!rank)
         return;
-    before_exit(judge, first_exit_ns(judge, fact), rank);
+    hang_before_exit(judge, hang_first_exit_ns(judge, fact), rank);
     if (wait_look(&judge->model, rank, &rule, hang->finding) < 1 ||
         hang->finding[0].kind == WAIT_UNSEEN)
         return;
@@ -275,7 +277,7 @@ bool hang_disagreed(const struct judge_state *judge, const struct fact_exit *fac
         return false;
     for (uint32_t at = 0; at < hang->world; at++) {
         rank[at] = hang->rank[at];
-        rank[at].seen = hang->kept[at].any;
+        rank[at].seen = hang->kept[at].known;
     }
     if (!wait_disagreed(&judge->model, rank, fact->rank, &hang->finding[0]))
         return false;
@@ -284,7 +286,7 @@ bool hang_disagreed(const struct judge_state *judge, const struct fact_exit *fac
     return true;
 }
 
-void hang_told_exit(struct judge_state *judge, const struct fact_exit *fact)
+void hang_launcher_exit(struct judge_state *judge, const struct fact_exit *fact)
 {
     struct hang *hang = judge->hang;
     struct wait_rule rule = hang_rule(judge);
@@ -292,22 +294,22 @@ void hang_told_exit(struct judge_state *judge, const struct fact_exit *fact)
     bool once = false;
     int count;
 
-    for (int i = 0; i < KINDS; i++)
-        once |= hang->found[i].times == 1 && !hang->found[i].id[0];
+    for (int i = 0; i < HANG_KINDS; i++)
+        once |= hang->repeated[i].times == 1 && !hang->repeated[i].id[0];
     if (!once || judge->exits || hang->world != judge->model.world)
         return;
     rank = calloc(hang->world, sizeof(*rank));
     if (!rank)
         return;
-    before_exit(judge, fact->mono_ns, rank);
+    hang_before_exit(judge, fact->mono_ns, rank);
     count = wait_look(&judge->model, rank, &rule, hang->finding);
     for (int i = 0; i < count; i++) {
-        struct found *found = hang_found(hang, &hang->finding[i]);
+        struct repeated_finding *repeated = hang_repeated_of(hang, &hang->finding[i]);
 
-        if (found->times != 1 || found->signature != hang_signature(&hang->finding[i]))
+        if (repeated->times != 1 || repeated->signature != hang_signature(&hang->finding[i]))
             continue;
-        found->times++;
-        hang_say(judge, &hang->finding[i], fact->mono_ns);
+        repeated->times++;
+        hang_report(judge, &hang->finding[i], fact->mono_ns);
     }
 }
 
@@ -322,8 +324,7 @@ struct tracked_verdict *hang_given_up(struct judge_state *judge, int64_t now_ns)
     tracked = judge_state_find(judge, &hang->given_up, &fresh);
     if (!tracked)
         return NULL;
-    tracked->attempt = judge->model.attempt;
+    hang_begin(judge, tracked, fresh, hang->given_up.since_real_ns);
     hang_cost(judge, tracked, now_ns);
-    ledger_hang(judge->book, tracked->verdict.since_real_ns - judge->mono_to_real_ns);
     return tracked;
 }

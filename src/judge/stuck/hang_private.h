@@ -1,5 +1,5 @@
-/* hang_private.h - what the parts of the hang judge share: hang.c keeps what is seen, hang_judge.c looks at it, also
- * when somebody ends, and has the verdicts.
+/* hang_private.h - shared by the files of the hang judge: hang.c keeps the beats, hang_judge.c examines them and has the
+ * verdicts.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -10,18 +10,18 @@
 #include "core/time.h"
 #include "judge/stuck/hang.h"
 
-#define SHAPES 16 /* whose steps are timed; the one not seen for longest goes */
-#define KINDS 2   /* findings at once: hang and desync */
+#define HANG_SHAPES 16 /* whose steps are timed; the one not seen for longest is replaced */
+#define HANG_KINDS 2   /* findings at once: hang and desync */
 
-struct beat_kept {     /* of a rank, beside what wait.h looks at */
-    bool any, arrived; /* arrived: since the last look */
+struct beat_kept {       /* of a rank, beside what wait.h examines */
+    bool known, arrived; /* there is a beat; it arrived since the last examination */
     int64_t arrived_ns;
-    int64_t advanced_ns; /* on its node's clock: the newest beat in which something had moved */
+    int64_t advanced_ns; /* on its node's clock: the newest beat in which something had advanced */
     int64_t cpu_at_ns;
     double cpu_ns;
     uint32_t oom_kills;
     size_t room;          /* bytes behind op and channel */
-    unsigned char *stack; /* a fact_stack as it travels: most are far shorter than they may be */
+    unsigned char *stack; /* an encoded fact_stack: most are far shorter than the struct */
     size_t stack_bytes;
 };
 
@@ -30,11 +30,11 @@ struct shape_time {
     struct sketch sketch;
 };
 
-struct found {          /* what the last look found, one place a kind of verdict */
-    uint64_t signature; /* 0: nothing */
-    uint32_t times;     /* in a row */
-    char id[20];        /* of the verdict that is open for it; "": none */
-    uint32_t victims;   /* the most that waited while it was open */
+struct repeated_finding { /* of the last examination, one for each kind of verdict */
+    uint64_t signature;   /* 0: nothing */
+    uint32_t times;       /* in a row */
+    char id[20];          /* of its open verdict; "": none */
+    uint32_t victims;     /* the largest number of waiting ranks while it was open */
 };
 
 struct hang {
@@ -42,15 +42,15 @@ struct hang {
     size_t bytes; /* behind op and stack of all ranks */
     struct wait_rank *rank;
     struct beat_kept *kept;
-    struct shape_time *shape[SHAPES];
-    uint64_t steps; /* whole ones, of all attempts */
+    struct shape_time *shape[HANG_SHAPES];
+    uint64_t steps; /* complete ones, of all attempts */
     uint64_t class; /* of the newest step */
-    uint32_t warm;  /* whole steps of this attempt */
+    uint32_t warm;  /* complete steps of this attempt */
     int64_t look_ns;
-    struct found found[KINDS];
+    struct repeated_finding repeated[HANG_KINDS];
     struct wait_finding finding[2];
     struct verdict
-        given_up; /* what the first to give up had waited for; kind 0: nothing is known */
+        given_up; /* on what the first rank that gave up had waited for; kind 0: not known */
 };
 
 /* hang.c */

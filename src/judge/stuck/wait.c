@@ -1,4 +1,4 @@
-/* wait.c - follows the waiting to where it begins.
+/* wait.c - follows missing members from operation to operation until it finds ranks that wait for no other.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -22,31 +22,22 @@ bool wait_is_named_phase(const struct wait_rank *rank)
     return ((rank->phases | 1u << (rank->phase & 31)) & NAMED_PHASES) != 0;
 }
 
-static bool wait_is_held(const struct wait_rank *rank)
+bool wait_is_stopped(const struct wait_rank *rank)
 {
     return rank->state == 'T' || rank->state == 't';
 }
 
-/* In it, and the beat before saw it in the same. */
+/* The rank is in it, and was in it at the beat before. */
 static bool op_waits(const struct beat_op *op)
 {
     return op->started && !op->advanced && op->comm &&
            (op->kind == ITEM_COLL || op->kind == ITEM_P2P);
 }
 
-static bool rank_waits(const struct wait_rank *rank)
-{
-    for (uint32_t i = 0; rank->seen && !rank->gone && i < rank->ops; i++) {
-        if (op_waits(&rank->op[i]))
-            return true;
-    }
-    return false;
-}
+/* ---- the position of a rank in an operation ---- */
 
-/* ---- how far somebody has come ---- */
-
-static const struct beat_channel *channel_find(const struct wait_rank *rank, uint64_t comm,
-                                               uint8_t what, uint32_t peer)
+const struct beat_channel *wait_channel_find(const struct wait_rank *rank, uint64_t comm,
+                                             uint8_t what, uint32_t peer)
 {
     for (uint32_t i = 0; i < rank->channels; i++) {
         const struct beat_channel *channel = &rank->channel[i];
@@ -57,19 +48,22 @@ static const struct beat_channel *channel_find(const struct wait_rank *rank, uin
     return NULL;
 }
 
-static enum wait_place wait_place_of(const struct beat_channel *channel, uint64_t ordinal)
+static enum wait_position wait_position_of(const struct beat_channel *channel, uint64_t ordinal)
 {
     if (!channel)
-        return PLACE_ABSENT;
+        return POSITION_ABSENT;
+    if (channel->started == BEAT_UNKNOWN) /* only launches are known: it may be in it or past it */
+        return channel->enqueued > ordinal ? POSITION_INSIDE : POSITION_ABSENT;
     if (channel->ended > ordinal)
-        return PLACE_LEFT;
+        return POSITION_LEFT;
     if (channel->started > ordinal)
-        return PLACE_INSIDE;
-    return channel->enqueued > ordinal ? PLACE_LAUNCHED : PLACE_ABSENT;
+        return POSITION_INSIDE;
+    return channel->enqueued > ordinal ? POSITION_LAUNCHED : POSITION_ABSENT;
 }
 
-/* Without counts, from what it is in: those of the same communicator tell. */
-static enum wait_place place_guess(const struct wait_rank *rank, uint64_t comm, uint64_t key)
+/* Without counts: from the operations of the same communicator that the rank is in. */
+static enum wait_position wait_position_guess(const struct wait_rank *rank, uint64_t comm,
+                                              uint64_t key)
 {
     for (uint32_t i = 0; i < rank->ops; i++) {
         const struct beat_op *op = &rank->op[i];
@@ -77,29 +71,29 @@ static enum wait_place place_guess(const struct wait_rank *rank, uint64_t comm, 
         if (op->kind != ITEM_COLL || op->comm != comm)
             continue;
         if (op->key == key)
-            return op->started ? PLACE_INSIDE : PLACE_LAUNCHED;
-        return op->key > key ? PLACE_LEFT : PLACE_ABSENT;
+            return op->started ? POSITION_INSIDE : POSITION_LAUNCHED;
+        return op->key > key ? POSITION_LEFT : POSITION_ABSENT;
     }
-    return PLACE_MOVES; /* it ended something since its last beat: not stuck, and nothing is known */
+    return POSITION_ADVANCING; /* it ended an operation since its last beat, so it is not stuck; more is not known */
 }
 
-enum wait_place wait_place_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key)
+enum wait_position wait_position_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key)
 {
     if (!rank->seen)
-        return PLACE_UNSEEN;
+        return POSITION_UNSEEN;
     if (rank->channels == 0)
-        return rank->gone ? PLACE_ABSENT : place_guess(rank, comm, key);
-    return wait_place_of(channel_find(rank, comm, 0, 0), key);
+        return rank->gone ? POSITION_ABSENT : wait_position_guess(rank, comm, key);
+    return wait_position_of(wait_channel_find(rank, comm, 0, 0), key);
 }
 
 /* The other side of a message: `peer` is our index in the communicator. */
-static enum wait_place place_p2p(const struct wait_rank *rank, const struct beat_op *op,
-                                 uint32_t peer)
+enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct beat_op *op,
+                                     uint32_t peer)
 {
     uint8_t what = op->what == LOCKSTEP_OP_SEND ? LOCKSTEP_OP_RECV : LOCKSTEP_OP_SEND;
 
     if (!rank->seen)
-        return PLACE_UNSEEN;
+        return POSITION_UNSEEN;
     for (uint32_t i = 0; i < rank->ops; i++) {
         const struct beat_op *other = &rank->op[i];
 
@@ -107,50 +101,66 @@ static enum wait_place place_p2p(const struct wait_rank *rank, const struct beat
             other->peer == peer && other->started &&
             (other->ordinal == op->ordinal || other->ordinal == BEAT_UNKNOWN ||
              op->ordinal == BEAT_UNKNOWN))
-            return PLACE_INSIDE;
+            return POSITION_INSIDE;
     }
     if (rank->channels == 0)
-        return rank->gone ? PLACE_ABSENT : PLACE_MOVES;
+        return rank->gone ? POSITION_ABSENT : POSITION_ADVANCING;
     if (op->ordinal == BEAT_UNKNOWN)
-        return PLACE_ABSENT;
-    return wait_place_of(channel_find(rank, op->comm, what, peer), op->ordinal);
+        return POSITION_ABSENT;
+    return wait_position_of(wait_channel_find(rank, op->comm, what, peer), op->ordinal);
 }
 
-/* ---- the operations that are waited in ---- */
+/* ---- operations in which ranks wait ---- */
 
-static struct instance *instance_add(struct look *look)
+static struct wait_instance *wait_instance_add(struct look *look)
 {
-    if (!ARRAY_FIT(look->at, look->room, look->count + 1))
+    if (!ARRAY_FIT(look->instance, look->room, look->count + 1))
         return NULL;
-    look->at[look->count] = (struct instance){ 0 };
-    return &look->at[look->count++];
+    look->instance[look->count] = (struct wait_instance){ 0 };
+    return &look->instance[look->count++];
 }
 
-static uint64_t instance_key(uint32_t rank, const struct beat_op *op)
+static uint64_t wait_instance_key(uint32_t rank, const struct beat_op *op)
 {
     uint64_t key = hash64_u64(hash64_u64(op->kind, op->comm), op->key);
 
-    /* A message is waited for by its two ends separately. */
-    return op->kind == ITEM_P2P ? hash64_u64(hash64_u64(key, rank), op->what) : key;
+    /* Each end of a message waits on its own. */
+    if (op->kind == ITEM_P2P)
+        key = hash64_u64(hash64_u64(key, rank), (uint64_t)op->peer << 8 | op->what);
+    return key;
 }
 
-struct instance *look_instance(const struct look *look, uint32_t rank, const struct beat_op *op)
+struct wait_instance *look_instance(const struct look *look, uint32_t rank,
+                                    const struct beat_op *op)
 {
-    const uint64_t *slot = op_waits(op) ? map_get(&look->by_key, instance_key(rank, op)) : NULL;
+    const uint64_t *slot =
+        op_waits(op) ? map_get(&look->by_key, wait_instance_key(rank, op)) : NULL;
 
-    return slot ? &look->at[*slot] : NULL;
+    return slot ? &look->instance[*slot] : NULL;
 }
 
-static int instance_of(struct look *look, uint32_t rank, const struct beat_op *op)
+struct wait_instance *look_instance_at(const struct look *look, uint32_t rank, uint32_t at)
 {
-    uint64_t *slot = map_put(&look->by_key, instance_key(rank, op), look->count);
+    const struct wait_rank *one = &look->rank[rank];
+    struct beat_op launch;
+
+    if (at < one->ops)
+        return look_instance(look, rank, &one->op[at]);
+    return wait_launch_newest(one, &one->channel[at - one->ops], &launch)
+               ? look_instance(look, rank, &launch)
+               : NULL;
+}
+
+static int wait_instance_of(struct look *look, uint32_t rank, const struct beat_op *op)
+{
+    uint64_t *slot = map_put(&look->by_key, wait_instance_key(rank, op), look->count);
     const uint64_t *comm = map_get(&look->model->comm_by_id, op->comm);
-    struct instance *at;
+    struct wait_instance *at;
 
     if (!slot)
         return -ENOMEM;
     if (*slot == look->count) {
-        at = instance_add(look);
+        at = wait_instance_add(look);
         if (!at)
             return -ENOMEM;
         at->op = (struct wait_op){ .comm = comm ? (uint32_t)*comm : MODEL_NONE,
@@ -159,60 +169,83 @@ static int instance_of(struct look *look, uint32_t rank, const struct beat_op *o
                                    .key = op->key,
                                    .bytes = op->bytes,
                                    .dtype = op->dtype,
-                                   .first = rank };
+                                   .longest_rank = rank };
         at->message = *op;
     }
-    at = &look->at[*slot];
+    at = &look->instance[*slot];
     at->op.inside++;
     if (op->age_ns >= at->op.age_ns) {
         at->op.age_ns = op->age_ns;
-        at->op.first = rank;
+        at->op.longest_rank = rank;
     }
     return 0;
 }
 
-static int64_t limit_of(const struct look *look, const struct wait_rank *rank)
+static int64_t wait_limit_of(const struct look *look, const struct wait_rank *rank)
 {
     return wait_is_named_phase(rank) ? look->rule->late_ns : look->rule->limit_ns;
 }
 
-static int look_collect(struct look *look)
+static int wait_collect_op(struct look *look, uint32_t rank, const struct beat_op *op)
+{
+    int result = wait_instance_of(look, rank, op);
+
+    if (result < 0)
+        return result;
+    look->waits[rank] = true;
+    look_instance(look, rank, op)->too_long |= op->age_ns >= wait_limit_of(look, &look->rank[rank]);
+    return 0;
+}
+
+static int wait_collect_launches(struct look *look, uint32_t rank)
+{
+    const struct wait_rank *at = &look->rank[rank];
+    struct beat_op launch;
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < at->channels; i++) {
+        if (wait_launch_newest(at, &at->channel[i], &launch) &&
+            wait_launch_is_missed(look, rank, &launch))
+            result = wait_collect_op(look, rank, &launch);
+    }
+    return result;
+}
+
+static int wait_look_collect(struct look *look)
 {
     for (uint32_t rank = 0; rank < look->model->world; rank++) {
         const struct wait_rank *at = &look->rank[rank];
+        int result = 0;
 
-        if (!rank_waits(at))
+        if (!at->seen || at->gone)
             continue;
-        look->waits[rank] = true;
-        for (uint32_t i = 0; i < at->ops; i++) {
-            int result;
-
-            if (!op_waits(&at->op[i]))
-                continue;
-            result = instance_of(look, rank, &at->op[i]);
-            if (result < 0)
-                return result;
-            look_instance(look, rank, &at->op[i])->begins |= at->op[i].age_ns >= limit_of(look, at);
+        for (uint32_t i = 0; result == 0 && i < at->ops; i++) {
+            if (op_waits(&at->op[i]))
+                result = wait_collect_op(look, rank, &at->op[i]);
         }
+        if (result == 0)
+            result = wait_collect_launches(look, rank);
+        if (result < 0)
+            return result;
     }
     return 0;
 }
 
 /* ---- following ---- */
 
-static void root_add(struct look *look, const struct instance *at, uint32_t rank, enum wait_how how)
+static void wait_root_add(struct look *look, const struct wait_instance *at, uint32_t rank,
+                          enum wait_cause cause)
 {
     if (look->missed_at[rank])
         return;
-    look->missed_at[rank] = (uint32_t)(at - look->at) + 1;
-    look->how[rank] = (uint8_t)how;
+    look->missed_at[rank] = (uint32_t)(at - look->instance) + 1;
+    look->cause[rank] = (uint8_t)cause;
     look->roots++;
 }
 
-/* For how long its host has had the operation launched, or what is before it on that communicator; 0: not
- * known.
- */
-static int64_t launched_for(const struct wait_rank *rank, const struct instance *at, uint64_t comm)
+/* For how long the operation, or an earlier one of that communicator, has been launched by the host; 0: not known. */
+static int64_t wait_launched_for(const struct wait_rank *rank, const struct wait_instance *at,
+                                 uint64_t comm)
 {
     int64_t queued = 0;
 
@@ -227,9 +260,7 @@ static int64_t launched_for(const struct wait_rank *rank, const struct instance 
     return queued;
 }
 
-/* Does it wait in something that was launched before?  What comes later cannot hold it up: receives are
- * posted ahead of what they are for.
- */
+/* Whether it waits in an operation that was launched earlier.  Later ones cannot block it: receives are posted in advance. */
 static bool waits_before(const struct wait_rank *rank, int64_t queued_ns)
 {
     for (uint32_t i = 0; i < rank->ops; i++) {
@@ -241,61 +272,63 @@ static bool waits_before(const struct wait_rank *rank, int64_t queued_ns)
     return false;
 }
 
-static bool holds_up_itself(const struct look *look, const struct instance *at, uint32_t rank,
-                            enum wait_place place)
+static bool wait_holds_up_itself(const struct look *look, const struct wait_instance *at,
+                                 uint32_t rank, enum wait_position position)
 {
     int64_t queued_ns;
 
-    if (place != PLACE_LAUNCHED)
+    if (position != POSITION_LAUNCHED)
         return false;
-    queued_ns = launched_for(&look->rank[rank], at, look->model->comm[at->op.comm].id);
+    queued_ns = wait_launched_for(&look->rank[rank], at, look->model->comm[at->op.comm].id);
     return queued_ns > 0 && !waits_before(&look->rank[rank], queued_ns);
 }
 
-/* One who is not there: it waits elsewhere and is followed, or it is where it begins. */
-static void follow_missing(struct look *look, struct instance *at, uint32_t rank,
-                           enum wait_place place)
+/* A missing member: if it waits elsewhere, it is followed there; else it is a culprit. */
+static void wait_follow_missing(struct look *look, struct wait_instance *at, uint32_t rank,
+                                enum wait_position position)
 {
     const struct wait_rank *missing = &look->rank[rank];
 
     at->op.missing++;
     if (at->op.missing == 1)
-        at->missing = rank;
+        at->first_missing = rank;
     if (missing->gone)
-        root_add(look, at, rank, WAIT_GONE);
-    else if (wait_is_held(missing))
-        root_add(look, at, rank, WAIT_HELD);
-    else if (look->waits[rank] && !holds_up_itself(look, at, rank, place))
+        wait_root_add(look, at, rank, WAIT_GONE);
+    else if (wait_is_stopped(missing))
+        wait_root_add(look, at, rank, WAIT_STOPPED);
+    else if (look->waits[rank] && !wait_holds_up_itself(look, at, rank, position))
         look->follow[rank] = true;
+    else if (position == POSITION_LAUNCHED)
+        wait_root_add(look, at, rank, WAIT_LAUNCHED);
     else
-        root_add(look, at, rank, place == PLACE_LAUNCHED ? WAIT_LAUNCHED : WAIT_ABSENT);
+        wait_root_add(look, at, rank, missing->device_wait ? WAIT_DEVICE : WAIT_ABSENT);
 }
 
-static void follow_member(struct look *look, struct instance *at, uint32_t rank,
-                          enum wait_place place)
+static void wait_follow_member(struct look *look, struct wait_instance *at, uint32_t rank,
+                               enum wait_position position)
 {
-    switch (place) {
-    case PLACE_UNSEEN:
+    switch (position) {
+    case POSITION_UNSEEN:
         at->op.unseen++;
         break;
-    case PLACE_ABSENT:
-    case PLACE_LAUNCHED:
-        follow_missing(look, at, rank, place);
+    case POSITION_ABSENT:
+    case POSITION_LAUNCHED:
+        wait_follow_missing(look, at, rank, position);
         break;
-    case PLACE_MOVES:
-        at->moves = true;
+    case POSITION_ADVANCING:
+        at->may_advance = true;
         break;
-    case PLACE_INSIDE: /* who is stopped in it holds the others as one who never came does */
-        if (wait_is_held(&look->rank[rank]))
-            root_add(look, at, rank, WAIT_HELD);
+    case POSITION_INSIDE: /* a process that is stopped inside blocks the others like a missing one */
+        if (wait_is_stopped(&look->rank[rank]))
+            wait_root_add(look, at, rank, WAIT_STOPPED);
         break;
-    case PLACE_LEFT:
+    case POSITION_LEFT:
         at->op.left++;
         break;
     }
 }
 
-static void follow_coll(struct look *look, struct instance *at)
+static void wait_follow_coll(struct look *look, struct wait_instance *at)
 {
     const struct model_comm *comm = &look->model->comm[at->op.comm];
 
@@ -307,51 +340,53 @@ static void follow_coll(struct look *look, struct instance *at)
         if (rank >= look->model->world)
             at->op.unseen++;
         else
-            follow_member(look, at, rank, wait_place_coll(&look->rank[rank], comm->id, at->op.key));
+            wait_follow_member(look, at, rank,
+                               wait_position_coll(&look->rank[rank], comm->id, at->op.key));
     }
 }
 
-static void follow_p2p(struct look *look, struct instance *at)
+static void wait_follow_p2p(struct look *look, struct wait_instance *at)
 {
     const struct model_comm *comm = &look->model->comm[at->op.comm];
-    uint32_t peer = at->message.peer, own = model_index(look->model, at->op.comm, at->op.first);
+    uint32_t peer = at->message.peer,
+             own = model_index(look->model, at->op.comm, at->op.longest_rank);
     uint32_t rank = model_member(comm, peer);
     bool sends = at->message.what == LOCKSTEP_OP_SEND;
 
     at->op.members = 2;
-    at->op.from = sends ? at->op.first : rank;
-    at->op.to = sends ? rank : at->op.first;
+    at->op.from = sends ? at->op.longest_rank : rank;
+    at->op.to = sends ? rank : at->op.longest_rank;
     if (rank >= look->model->world || own == MODEL_NONE)
         at->op.unseen++;
     else
-        follow_member(look, at, rank, place_p2p(&look->rank[rank], &at->message, own));
-    if (wait_is_held(&look->rank[at->op.first]))
-        root_add(look, at, at->op.first, WAIT_HELD);
+        wait_follow_member(look, at, rank, wait_position_p2p(&look->rank[rank], &at->message, own));
+    if (wait_is_stopped(&look->rank[at->op.longest_rank]))
+        wait_root_add(look, at, at->op.longest_rank, WAIT_STOPPED);
 }
 
-static void instance_reach(struct look *look, struct instance *at)
+static void wait_instance_reach(struct look *look, struct wait_instance *at)
 {
     if (at->reached)
         return;
     at->reached = true;
     if (at->op.comm == MODEL_NONE) {
-        at->moves = true; /* nobody has told us who is in it */
+        at->may_advance = true; /* its members are not known */
         return;
     }
     if (at->op.p2p)
-        follow_p2p(look, at);
+        wait_follow_p2p(look, at);
     else
-        follow_coll(look, at);
+        wait_follow_coll(look, at);
 }
 
-/* From the waits that are too long to all that they lead to. */
-static void look_follow(struct look *look)
+/* From the waits that are too long to everything that they depend on. */
+static void wait_look_follow(struct look *look)
 {
     bool more = true;
 
     for (uint32_t i = 0; i < look->count; i++) {
-        if (look->at[i].begins)
-            instance_reach(look, &look->at[i]);
+        if (look->instance[i].too_long)
+            wait_instance_reach(look, &look->instance[i]);
     }
     while (more) {
         more = false;
@@ -361,20 +396,20 @@ static void look_follow(struct look *look)
             if (!look->follow[rank] || look->followed[rank])
                 continue;
             look->followed[rank] = true;
-            for (uint32_t i = 0; i < at->ops; i++) {
-                struct instance *next = look_instance(look, rank, &at->op[i]);
+            for (uint32_t i = 0; i < at->ops + at->channels; i++) {
+                struct wait_instance *next = look_instance_at(look, rank, i);
 
                 if (next)
-                    instance_reach(look, next);
+                    wait_instance_reach(look, next);
             }
             more = true;
         }
     }
 }
 
-/* ---- who is named ---- */
+/* ---- culprits ---- */
 
-static bool root_counts(const struct look *look, uint32_t rank)
+static bool wait_root_counts(const struct look *look, uint32_t rank)
 {
     const struct wait_rank *at = &look->rank[rank];
     int64_t since = MAX(at->stuck_ns, at->phase_age_ns);
@@ -383,18 +418,19 @@ static bool root_counts(const struct look *look, uint32_t rank)
         return true;
     if (wait_is_named_phase(at))
         return since >= look->rule->late_ns;
-    if (look->how[rank] == WAIT_ABSENT && at->burns >= look->rule->burns)
+    if (look->cause[rank] == WAIT_ABSENT && at->cpus >= look->rule->busy_cpus)
         return at->stuck_ns >= look->rule->late_ns;
     return at->stuck_ns >= look->rule->stuck_ns;
 }
 
-const struct instance *look_longest(const struct look *look)
+const struct wait_instance *look_longest(const struct look *look)
 {
-    const struct instance *longest = NULL;
+    const struct wait_instance *longest = NULL;
 
     for (uint32_t i = 0; i < look->count; i++) {
-        if (look->at[i].reached && (!longest || look->at[i].op.age_ns > longest->op.age_ns))
-            longest = &look->at[i];
+        if (look->instance[i].reached &&
+            (!longest || look->instance[i].op.age_ns > longest->op.age_ns))
+            longest = &look->instance[i];
     }
     return longest;
 }
@@ -408,16 +444,16 @@ static uint32_t count_waiting(const struct look *look)
     return count;
 }
 
-static bool find_roots(const struct look *look, struct wait_finding *ret)
+static bool wait_find_roots(const struct look *look, struct wait_finding *ret)
 {
     *ret = (struct wait_finding){ .kind = WAIT_ROOTS, .op = look_longest(look)->op };
     for (uint32_t rank = 0; rank < look->model->world; rank++) {
-        if (!look->missed_at[rank] || !root_counts(look, rank))
+        if (!look->missed_at[rank] || !wait_root_counts(look, rank))
             continue;
         if (ret->culprits < WAIT_CULPRITS) {
             ret->culprit[ret->culprits] = rank;
-            ret->how[ret->culprits] = (enum wait_how)look->how[rank];
-            ret->missed[ret->culprits] = look->at[look->missed_at[rank] - 1].op;
+            ret->cause[ret->culprits] = (enum wait_cause)look->cause[rank];
+            ret->missed_op[ret->culprits] = look->instance[look->missed_at[rank] - 1].op;
         }
         ret->culprits++;
     }
@@ -425,74 +461,55 @@ static bool find_roots(const struct look *look, struct wait_finding *ret)
     return ret->culprits > 0;
 }
 
-/* Nobody waits for anybody and nobody does anything: each is stuck in something of its own. */
-static bool find_local(const struct look *look, struct wait_finding *ret)
-{
-    *ret = (struct wait_finding){ .kind = WAIT_ROOTS, .op = { .comm = MODEL_NONE } };
-    for (uint32_t rank = 0; rank < look->model->world; rank++) {
-        const struct wait_rank *at = &look->rank[rank];
-        bool busy = at->burns >= look->rule->burns || (at->phase == 0 && !wait_is_held(at));
-        int64_t limit =
-            wait_is_named_phase(at) || busy ? look->rule->late_ns : look->rule->limit_ns;
-
-        if (!at->seen || at->gone)
-            continue;
-        if (at->advanced || at->stuck_ns < limit || look->waits[rank])
-            return false;
-        if (ret->culprits < WAIT_CULPRITS) {
-            ret->culprit[ret->culprits] = rank;
-            ret->how[ret->culprits] = wait_is_held(at) ? WAIT_HELD : WAIT_LOCAL;
-            ret->missed[ret->culprits].comm = MODEL_NONE;
-        }
-        ret->culprits++;
-    }
-    return ret->culprits > 0;
-}
-
-static void look_fini(struct look *look)
+static void wait_look_fini(struct look *look)
 {
     map_fini(&look->by_key);
-    free(look->at);
+    map_fini(&look->least_launched);
+    free(look->instance);
     free(look->waits);
-    free(look->how);
+    free(look->cause);
     free(look->missed_at);
     free(look->follow);
     free(look->followed);
 }
 
-static int look_init(struct look *look)
+static int wait_look_init(struct look *look)
 {
     size_t world = look->model->world + 1u;
 
     look->waits = calloc(world, sizeof(*look->waits));
-    look->how = calloc(world, sizeof(*look->how));
+    look->cause = calloc(world, sizeof(*look->cause));
     look->missed_at = calloc(world, sizeof(*look->missed_at));
     look->follow = calloc(world, sizeof(*look->follow));
     look->followed = calloc(world, sizeof(*look->followed));
-    if (!look->waits || !look->how || !look->missed_at || !look->follow || !look->followed)
+    if (!look->waits || !look->cause || !look->missed_at || !look->follow || !look->followed)
         return -ENOMEM;
-    return look_collect(look);
+    return wait_look_collect(look);
 }
 
 int wait_look(const struct model *model, const struct wait_rank *rank, const struct wait_rule *rule,
               struct wait_finding ret[2])
 {
-    CLEAN(look_fini) struct look look = { .model = model, .rank = rank, .rule = rule };
-    int count = 0, result = look_init(&look);
-    bool begins = false;
+    CLEAN(wait_look_fini) struct look look = { .model = model, .rank = rank, .rule = rule };
+    int count = 0, result = wait_look_init(&look);
+    bool too_long = false;
 
     if (result < 0)
         return result;
     for (uint32_t i = 0; i < look.count; i++)
-        begins |= look.at[i].begins;
-    if (!begins)
-        return find_local(&look, &ret[0]);
-    look_follow(&look);
+        too_long |= look.instance[i].too_long;
+    if (!too_long)
+        return wait_find_local(&look, &ret[0]) ? 1 : 0;
+    wait_look_follow(&look);
     if (wait_mismatch(&look, &ret[count]))
         ret[count++].victims = count_waiting(&look);
     if (look.roots)
-        count += find_roots(&look, &ret[count]);
+        count += wait_find_roots(&look, &ret[count]);
     else if (count == 0 && (wait_stuck(&look, &ret[0]) || wait_cycle(&look, &ret[0])))
         ret[count++].victims = count_waiting(&look);
+    /* What is known of the operations names nobody: a process that is stopped does. */
+    if (count == 0 && wait_find_local(&look, &ret[0]) && ret[0].kind == WAIT_ROOTS &&
+        ret[0].cause[0] == WAIT_STOPPED)
+        count = 1;
     return count;
 }

@@ -1,10 +1,9 @@
-/* wait.h - who waits for whom, when nothing moves.
+/* wait.h - which rank waits for which, when nothing advances.
  *
- * From the newest beat of every rank: what each of its streams is in, and how far it has come with each
- * communicator.  An operation that somebody has entered and not left is looked at once for all who are in it: who
- * else is in, who has left, who is not there.  Who is not there may itself wait in another operation, of
- * another group or stream, so it is followed there; one that waits for nobody is where it begins.
- * What cannot be seen is never named.
+ * The newest beat of each rank shows which operation each of its streams is in, and how far it came with each
+ * communicator.  An operation that some rank has entered and not left is examined once: which members are in it, which
+ * have left it, which are missing.  A missing member may wait in another operation, of another group or stream, and is
+ * followed there; a member that waits for no other rank is the culprit.  A rank that is not observed is never named.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -18,6 +17,7 @@ struct wait_rank {
     bool seen;        /* it has a beat of this attempt that is not too old, or is gone */
     bool gone;        /* its process has ended; the beat is its last */
     bool advanced;    /* since the beat before */
+    bool device_wait; /* its stack shows that the host waits for its device, maybe spinning */
     char state;       /* of the process */
     uint8_t phase;    /* innermost */
     uint32_t phases;  /* all that are open, as bits */
@@ -25,44 +25,46 @@ struct wait_rank {
     int64_t stuck_ns; /* for how long nothing has advanced */
     int64_t phase_age_ns;
     uint64_t step;
-    double burns; /* CPUs that it used between its last two beats; < 0: not known */
+    double cpus; /* that it used between its last two beats; < 0: not known */
     uint32_t ops, channels;
     struct beat_op *op;           /* owned by whoever keeps the ranks */
-    struct beat_channel *channel; /* by (comm, what, peer), as it was told */
+    struct beat_channel *channel; /* by (comm, what, peer), as in the beat */
 };
 
-enum wait_how {    /* why somebody is where it begins */
+enum wait_cause {  /* why a rank is the culprit */
     WAIT_ABSENT,   /* it has not launched the operation */
-    WAIT_LAUNCHED, /* launched by its host, but its device has not come to it */
+    WAIT_LAUNCHED, /* its host has launched it, its device has not reached it */
     WAIT_GONE,     /* its process has ended */
-    WAIT_HELD,     /* its process is stopped, or in a debugger: also when it had entered */
-    WAIT_LOCAL,    /* nobody waits for anybody: all do something of their own, without end */
+    WAIT_STOPPED,  /* its process is stopped or in a debugger, possibly inside the operation */
+    WAIT_LOCAL,    /* no rank waits for another: each is busy with local work that does not end */
+    WAIT_DEVICE,   /* it has not launched the operation: its host waits for its device */
 };
 
 enum wait_kind {
     WAIT_NOTHING,
-    WAIT_ROOTS,    /* some ranks hold the others: `culprit` has them */
-    WAIT_MISMATCH, /* one operation, entered with other arguments by some */
-    WAIT_ORDER,    /* two or more communicators, entered in another order by some */
-    WAIT_LINK, /* all have entered and nothing moves; culprits only where one node is common to it */
-    WAIT_UNSEEN, /* only ranks that cannot be seen are missing */
+    WAIT_ROOTS,    /* some ranks block the others: `culprit` has them */
+    WAIT_MISMATCH, /* ranks entered one operation with different arguments */
+    WAIT_ORDER,    /* ranks entered operations of several communicators in different orders */
+    WAIT_LINK, /* all have entered and nothing advances; culprits only if all stuck links share a node */
+    WAIT_UNSEEN, /* all missing ranks are unobserved */
+    WAIT_STILL,  /* all hosts wait for their devices; for what these wait is not observed */
 };
 
 #define WAIT_CULPRITS 64
 #define WAIT_SIDES 2
 
-struct wait_op {   /* an operation that is waited in */
+struct wait_op {   /* an operation in which ranks wait */
     uint32_t comm; /* slot of the model; MODEL_NONE */
     bool p2p;
     uint8_t what, dtype;
     uint64_t key, bytes;
     uint32_t from, to; /* point-to-point: ranks */
     uint32_t inside, left, missing, unseen, members;
-    uint32_t first; /* one that is in it */
-    int64_t age_ns; /* of the one that has been in it for longest */
+    uint32_t longest_rank; /* the rank that has been in it for longest ... */
+    int64_t age_ns;        /* ... and for how long */
 };
 
-struct wait_side { /* of those who disagree */
+struct wait_side { /* ranks that agree with each other, in a disagreement */
     struct wait_op op;
     uint32_t count;
     uint32_t rank[WAIT_CULPRITS];
@@ -73,31 +75,31 @@ struct wait_finding {
     struct wait_op op; /* where the longest wait is */
     uint32_t culprits; /* all; the arrays hold the first ones */
     uint32_t culprit[WAIT_CULPRITS];
-    enum wait_how how[WAIT_CULPRITS];
-    struct wait_op missed[WAIT_CULPRITS]; /* what the culprit is missing from */
-    uint32_t victims;                     /* ranks that wait */
-    bool undecided;                       /* sides are equal: all are named */
+    enum wait_cause cause[WAIT_CULPRITS];
+    struct wait_op missed_op[WAIT_CULPRITS]; /* what the culprit is missing from */
+    uint32_t victims;                        /* ranks that wait */
+    bool undecided;                          /* sides are equal: all are named */
     struct wait_side side[WAIT_SIDES];
 };
 
 struct wait_rule {
-    double burns;     /* CPUs: who uses as many works, and is slow rather than stuck */
+    double busy_cpus; /* a rank that uses this many works: it is slow, not stuck */
     int64_t limit_ns; /* how long a wait must last */
-    int64_t stuck_ns; /* ... and the one that it begins with have done nothing */
+    int64_t stuck_ns; /* ... and how long its culprit must not have advanced */
     int64_t
-        late_ns; /* ... in init, comm-init, compile, checkpoint, evaluation, and of those who burn CPU */
+        late_ns; /* both in init, comm-init, compile, checkpoint, evaluation, and for ranks that use CPUs */
 };
 
-/* Looks once.  `ret` gets what is found; up to two findings, as one rank may be stopped while others
- * disagree.  Returns how many, or -ENOMEM.
+/* Examines all ranks once.  Returns the number of findings in `ret` or -ENOMEM; there may be two, since one rank may be
+ * stopped while others disagree.
  */
 int wait_look(const struct model *model, const struct wait_rank *rank, const struct wait_rule *rule,
               struct wait_finding ret[2]);
 
-/* Whether `who`, which may have ended, was in an operation that others had entered with other arguments. */
+/* Whether `who`, which may have ended, was in an operation that other ranks had entered with different arguments. */
 bool wait_disagreed(const struct model *model, const struct wait_rank *rank, uint32_t who,
                     struct wait_finding *ret);
 
-bool wait_is_named_phase(const struct wait_rank *rank); /* one that has a limit of its own */
+bool wait_is_named_phase(const struct wait_rank *rank); /* a phase with a limit of its own */
 
 #endif

@@ -1,20 +1,20 @@
-/* wait_link.c - all are in, and nothing moves: the network between them.
+/* wait_link.c - all members have entered an operation and nothing advances: the network between them is stuck.
  *
- * A message that both its ends are in accuses the link between two nodes, and neither end: each says the same of
- * the other.  Only several such messages tell more, where all of them touch one node and no other.
+ * A message that both ends have entered shows that the link between two nodes is stuck, not which end is at fault.  If
+ * several such messages touch one node and share no other, that node is named.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/clean.h"
 #include "judge/stuck/wait_private.h"
 
-static bool is_stuck(const struct instance *at)
+static bool is_stuck(const struct wait_instance *at)
 {
     return at->reached && at->op.missing == 0 && at->op.comm != MODEL_NONE;
 }
 
-/* The nodes of a message's two ends; false: it does not leave its node, or nobody knows. */
-static bool ends_of(const struct look *look, const struct instance *at, uint32_t node[2])
+/* The nodes of both ends of a stuck message; false: they are the same, or not known. */
+static bool wait_ends_of(const struct look *look, const struct wait_instance *at, uint32_t node[2])
 {
     const struct model *model = look->model;
 
@@ -26,14 +26,14 @@ static bool ends_of(const struct look *look, const struct instance *at, uint32_t
     return node[0] < model->nodes && node[1] < model->nodes && node[0] != node[1];
 }
 
-/* The one node that all stuck messages touch; MODEL_NONE: it cannot be told. */
-static uint32_t common_node(const struct look *look)
+/* The one node that all stuck messages touch; MODEL_NONE: there is none, or there are two. */
+static uint32_t wait_common_node(const struct look *look)
 {
     uint32_t first[2] = { MODEL_NONE, MODEL_NONE }, node[2];
     bool all[2] = { true, true };
 
     for (uint32_t i = 0; i < look->count; i++) {
-        if (!ends_of(look, &look->at[i], node))
+        if (!wait_ends_of(look, &look->instance[i], node))
             continue;
         if (first[0] == MODEL_NONE) {
             first[0] = node[0];
@@ -47,7 +47,7 @@ static uint32_t common_node(const struct look *look)
     return first[all[1]];
 }
 
-static void name_end(struct wait_finding *ret, uint32_t rank)
+static void wait_name_end(struct wait_finding *ret, uint32_t rank)
 {
     for (uint32_t i = 0; i < MIN(ret->culprits, WAIT_CULPRITS); i++) {
         if (ret->culprit[i] == rank)
@@ -55,37 +55,37 @@ static void name_end(struct wait_finding *ret, uint32_t rank)
     }
     if (ret->culprits < WAIT_CULPRITS) {
         ret->culprit[ret->culprits] = rank;
-        ret->missed[ret->culprits] = ret->op;
+        ret->missed_op[ret->culprits] = ret->op;
     }
     ret->culprits++;
 }
 
-static void name_node(const struct look *look, struct wait_finding *ret)
+static void wait_name_node(const struct look *look, struct wait_finding *ret)
 {
-    uint32_t common = common_node(look), node[2];
+    uint32_t common = wait_common_node(look), node[2];
 
     for (uint32_t i = 0; common != MODEL_NONE && i < look->count; i++) {
-        const struct wait_op *op = &look->at[i].op;
+        const struct wait_op *op = &look->instance[i].op;
 
-        if (ends_of(look, &look->at[i], node))
-            name_end(ret, node[0] == common ? op->from : op->to);
+        if (wait_ends_of(look, &look->instance[i], node))
+            wait_name_end(ret, node[0] == common ? op->from : op->to);
     }
 }
 
 bool wait_stuck(const struct look *look, struct wait_finding *ret)
 {
-    const struct instance *found = NULL;
+    const struct wait_instance *found = NULL;
 
     for (uint32_t i = 0; i < look->count; i++) {
-        const struct instance *at = &look->at[i];
+        const struct wait_instance *at = &look->instance[i];
 
         if (!at->reached)
             continue;
-        if (at->moves)
-            return false; /* somebody goes on: this may resolve by itself */
+        if (at->may_advance)
+            return false; /* a rank advances: the wait may end by itself */
         if (at->op.missing)
             continue;
-        /* One whose members are all seen says more than one with unseen members. */
+        /* An operation whose members are all observed is the better evidence. */
         if (!found || (found->op.unseen > 0) > (at->op.unseen > 0) ||
             ((found->op.unseen > 0) == (at->op.unseen > 0) && at->op.age_ns > found->op.age_ns))
             found = at;
@@ -95,6 +95,6 @@ bool wait_stuck(const struct look *look, struct wait_finding *ret)
     *ret = (struct wait_finding){ .kind = found->op.unseen ? WAIT_UNSEEN : WAIT_LINK,
                                   .op = found->op };
     if (ret->kind == WAIT_LINK && found->op.p2p)
-        name_node(look, ret);
+        wait_name_node(look, ret);
     return true;
 }

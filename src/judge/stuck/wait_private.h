@@ -1,4 +1,4 @@
-/* wait_private.h - what the files that follow the waiting share.
+/* wait_private.h - shared by the files that follow waits to their culprit.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -7,46 +7,65 @@
 
 #include "judge/stuck/wait.h"
 
-enum wait_place { /* of a member, seen from one operation */
-    PLACE_UNSEEN,
-    PLACE_MOVES, /* something of it ends: where it is now cannot be told, and it is not stuck */
-    PLACE_ABSENT,
-    PLACE_LAUNCHED,
-    PLACE_INSIDE,
-    PLACE_LEFT
+enum wait_position { /* of a member in one operation */
+    POSITION_UNSEEN,
+    POSITION_ADVANCING, /* it ends operations, so it is not stuck; where it is now is not known */
+    POSITION_ABSENT,
+    POSITION_LAUNCHED,
+    POSITION_INSIDE,
+    POSITION_LEFT
 };
 
-struct instance { /* an operation that somebody waits in */
+struct wait_instance { /* an operation in which some rank waits */
     struct wait_op op;
-    struct beat_op message; /* of point-to-point: as the one that waits has it */
-    uint32_t missing;       /* the first who is not there, when op.missing */
-    bool begins;            /* somebody has waited in it for too long */
-    bool reached;           /* from one that begins */
-    bool moves;             /* a member is not stuck, or nobody knows the members */
+    struct beat_op message; /* of point-to-point: as the waiting rank has it */
+    uint32_t first_missing; /* the first rank that has not entered it, if op.missing */
+    bool too_long;          /* some rank has waited in it for too long */
+    bool reached;           /* by following missing members from one that is too_long */
+    bool may_advance;       /* a member is not stuck, or the members are not known */
 };
 
-struct look { /* all that one look needs */
+struct look { /* one examination of all ranks */
     const struct model *model;
     const struct wait_rank *rank;
     const struct wait_rule *rule;
-    struct map by_key; /* of an operation, to its place in `at` */
-    struct instance *at;
+    struct map by_key;         /* key of an operation to its index in `instance` */
+    struct map least_launched; /* by communicator; wait_launch.c */
+    struct wait_instance *instance;
     uint32_t count, room;
     bool *waits, *follow, *followed; /* by rank */
-    uint32_t *missed_at;             /* by rank: where it begins; instance + 1 */
-    uint8_t *how;                    /* by rank: enum wait_how */
+    uint32_t *missed_at; /* by rank: index of the instance that it is missing from, plus one */
+    uint8_t *cause;      /* by rank: enum wait_cause */
     uint32_t roots;
 };
 
-enum wait_place wait_place_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key);
-struct instance *look_instance(const struct look *look, uint32_t rank, const struct beat_op *op);
-const struct instance *look_longest(const struct look *look);
+bool wait_is_stopped(const struct wait_rank *rank);
+const struct beat_channel *wait_channel_find(const struct wait_rank *rank, uint64_t comm,
+                                             uint8_t what, uint32_t peer);
+/* The other side of a message: `peer` is the index of this side in the communicator. */
+enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct beat_op *op,
+                                     uint32_t peer);
+enum wait_position wait_position_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key);
+struct wait_instance *look_instance(const struct look *look, uint32_t rank,
+                                    const struct beat_op *op);
+/* Of the operations of a rank's beat, and then of its channels with launches only; NULL: it does not wait there. */
+struct wait_instance *look_instance_at(const struct look *look, uint32_t rank, uint32_t at);
+const struct wait_instance *look_longest(const struct look *look);
 
-/* wait_sides.c: when nobody alone is where it begins.  Each returns whether it has found something. */
+/* wait_sides.c: hangs without a single culprit.  Each returns whether it has found something. */
 bool wait_mismatch(const struct look *look, struct wait_finding *ret);
-bool wait_cycle(const struct look *look, struct wait_finding *ret); /* another order */
+bool wait_cycle(const struct look *look, struct wait_finding *ret); /* two orders of operations */
 
-/* wait_link.c: all are in, nothing moves. */
+/* wait_launch.c: the newest launch of a channel as an operation; false: its times are known, or the rank advances. */
+bool wait_launch_newest(const struct wait_rank *rank, const struct beat_channel *channel,
+                        struct beat_op *ret);
+/* Whether some other member has not launched it. */
+bool wait_launch_is_missed(struct look *look, uint32_t rank, const struct beat_op *launch);
+
+/* wait_local.c: no rank is known to wait for another, and none advances. */
+bool wait_find_local(const struct look *look, struct wait_finding *ret);
+
+/* wait_link.c: all members have entered and nothing advances. */
 bool wait_stuck(const struct look *look, struct wait_finding *ret);
 
 #endif

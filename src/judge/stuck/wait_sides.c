@@ -1,8 +1,8 @@
 /* wait_sides.c - hangs without a single culprit: the ranks that disagree.
  *
- * Of two sides the smaller one is named, and both are told: one program among many is more likely wrong than
- * all the others.  Where they are equally many the one that does what was never done before is named, or all are,
- * and that is said.
+ * The verdict describes both sides and names the smaller one: one program among many is more likely wrong than all the
+ * others.  If the sides are equal, it names the one that does what was never observed before, else all ranks, with that
+ * reason.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -12,63 +12,64 @@
 #include "judge/stuck/wait_private.h"
 #include "lockstep/probe.h"
 
-static void side_add(struct wait_side *side, uint32_t rank)
+static void wait_side_add(struct wait_side *side, uint32_t rank)
 {
     if (side->count < WAIT_CULPRITS)
         side->rank[side->count] = rank;
     side->count++;
 }
 
-static void name_side(struct wait_finding *ret, const struct wait_side *side)
+static void wait_name_side(struct wait_finding *ret, const struct wait_side *side)
 {
     for (uint32_t i = 0; i < MIN(side->count, WAIT_CULPRITS); i++) {
         uint32_t at = ret->culprits;
 
         if (at < WAIT_CULPRITS) {
             ret->culprit[at] = side->rank[i];
-            ret->missed[at] = ret->op;
+            ret->missed_op[at] = ret->op;
         }
         ret->culprits++;
     }
 }
 
-static void name_smaller(struct wait_finding *ret)
+static void wait_name_smaller(struct wait_finding *ret)
 {
     ret->undecided = ret->side[0].count == ret->side[1].count;
     if (ret->side[0].count <= ret->side[1].count)
-        name_side(ret, &ret->side[0]);
+        wait_name_side(ret, &ret->side[0]);
     if (ret->side[1].count <= ret->side[0].count)
-        name_side(ret, &ret->side[1]);
+        wait_name_side(ret, &ret->side[1]);
 }
 
-/* ---- one operation, other arguments ---- */
+/* ---- one operation with different arguments ---- */
 
-/* Of these all members give the same number of bytes. */
-static bool sizes_agree(uint8_t what)
+/* Operations to which all members pass the same number of bytes. */
+static bool wait_sizes_agree(uint8_t what)
 {
     return what == LOCKSTEP_OP_ALL_REDUCE || what == LOCKSTEP_OP_REDUCE_SCATTER ||
            what == LOCKSTEP_OP_ALL_GATHER || what == LOCKSTEP_OP_BROADCAST ||
            what == LOCKSTEP_OP_REDUCE;
 }
 
-static bool op_known(uint8_t what)
+static bool wait_op_known(uint8_t what)
 {
     return what != 0 && what != LOCKSTEP_OP_OTHER;
 }
 
-static bool args_differ(const struct beat_op *op, const struct wait_op *first)
+static bool wait_args_differ(const struct beat_op *op, const struct wait_op *first)
 {
-    if (op_known(op->what) && op_known(first->what) && op->what != first->what)
+    if (wait_op_known(op->what) && wait_op_known(first->what) && op->what != first->what)
         return true;
     if (op->what != first->what)
         return false;
-    /* As many bytes may be other elements: two floats, or one double. */
+    /* The same number of bytes may be different elements: two floats, or one double. */
     if (op->dtype && first->dtype && op->dtype != first->dtype)
         return true;
-    return sizes_agree(op->what) && op->bytes && first->bytes && op->bytes != first->bytes;
+    return wait_sizes_agree(op->what) && op->bytes && first->bytes && op->bytes != first->bytes;
 }
 
-static const struct beat_op *op_inside(const struct wait_rank *rank, uint64_t comm, uint64_t key)
+static const struct beat_op *wait_op_inside(const struct wait_rank *rank, uint64_t comm,
+                                            uint64_t key)
 {
     for (uint32_t i = 0; rank->seen && i < rank->ops; i++) {
         const struct beat_op *op = &rank->op[i];
@@ -79,8 +80,9 @@ static const struct beat_op *op_inside(const struct wait_rank *rank, uint64_t co
     return NULL;
 }
 
-/* Sorts the members that are in it into those with the first one's arguments and the others. */
-static bool sides_of(const struct look *look, const struct instance *at, struct wait_side side[2])
+/* Sorts the members inside into those with the arguments of `at` and the others. */
+static bool sides_of(const struct look *look, const struct wait_instance *at,
+                     struct wait_side side[2])
 {
     const struct model_comm *comm = &look->model->comm[at->op.comm];
 
@@ -88,9 +90,10 @@ static bool sides_of(const struct look *look, const struct instance *at, struct 
     side[1] = (struct wait_side){ .op = at->op };
     for (uint32_t i = 0; i < comm->known; i++) {
         uint32_t rank = comm->member[i];
-        const struct beat_op *op =
-            rank < look->model->world ? op_inside(&look->rank[rank], comm->id, at->op.key) : NULL;
-        bool other = op && args_differ(op, &at->op);
+        const struct beat_op *op = rank < look->model->world
+                                       ? wait_op_inside(&look->rank[rank], comm->id, at->op.key)
+                                       : NULL;
+        bool other = op && wait_args_differ(op, &at->op);
 
         if (!op)
             continue;
@@ -99,18 +102,18 @@ static bool sides_of(const struct look *look, const struct instance *at, struct 
             side[other].op.bytes = op->bytes;
             side[other].op.dtype = op->dtype;
         }
-        side_add(&side[other], rank);
+        wait_side_add(&side[other], rank);
     }
     return side[0].count > 0 && side[1].count > 0;
 }
 
-/* Whether somebody has ever launched it so, in a step that ended. */
-static bool was_seen_before(const struct model *model, const struct wait_op *op)
+/* Whether any rank has launched it with these arguments in a step that ended. */
+static bool wait_was_seen_before(const struct model *model, const struct wait_op *op)
 {
     for (uint32_t i = 0; i < model->shapes; i++) {
         const struct fact_shape *shape = &model->shape[i]->fact;
 
-        /* A rank that ends in the middle tells a last step, with the very op that is asked about. */
+        /* The last step of a rank that died has the op in question. */
         for (uint32_t k = 0; model->shape[i]->ended && k < shape->count; k++) {
             const struct shape_item *item = &shape->item[k];
 
@@ -122,40 +125,40 @@ static bool was_seen_before(const struct model *model, const struct wait_op *op)
     return false;
 }
 
-/* Where sides are equal, and only one does what was done in the steps before, it is the other. */
-static void name_disagreeing(const struct model *model, struct wait_finding *ret)
+/* If both sides are of equal size and only one does what earlier steps did, the other is named. */
+static void wait_name_disagreeing(const struct model *model, struct wait_finding *ret)
 {
     bool usual[WAIT_SIDES];
 
     if (ret->side[0].count != ret->side[1].count) {
-        name_smaller(ret);
+        wait_name_smaller(ret);
         return;
     }
     for (int i = 0; i < WAIT_SIDES; i++)
-        usual[i] = was_seen_before(model, &ret->side[i].op);
+        usual[i] = wait_was_seen_before(model, &ret->side[i].op);
     if (usual[0] == usual[1])
-        name_smaller(ret);
+        wait_name_smaller(ret);
     else
-        name_side(ret, &ret->side[usual[0] ? 1 : 0]);
+        wait_name_side(ret, &ret->side[usual[0] ? 1 : 0]);
 }
 
 bool wait_mismatch(const struct look *look, struct wait_finding *ret)
 {
     for (uint32_t i = 0; i < look->count; i++) {
-        const struct instance *at = &look->at[i];
+        const struct wait_instance *at = &look->instance[i];
 
         if (!at->reached || at->op.p2p || at->op.comm == MODEL_NONE)
             continue;
         *ret = (struct wait_finding){ .kind = WAIT_MISMATCH, .op = at->op };
         if (!sides_of(look, at, ret->side))
             continue;
-        name_disagreeing(look->model, ret);
+        wait_name_disagreeing(look->model, ret);
         return true;
     }
     return false;
 }
 
-/* Of one that ended in the middle of it there is no wait to begin from. */
+/* For a rank that ended inside the operation: it has no wait to start from. */
 bool wait_disagreed(const struct model *model, const struct wait_rank *rank, uint32_t who,
                     struct wait_finding *ret)
 {
@@ -164,7 +167,7 @@ bool wait_disagreed(const struct model *model, const struct wait_rank *rank, uin
     for (uint32_t i = 0; rank[who].seen && i < rank[who].ops; i++) {
         const struct beat_op *op = &rank[who].op[i];
         const uint64_t *slot = op->kind == ITEM_COLL ? map_get(&model->comm_by_id, op->comm) : NULL;
-        struct instance at = {
+        struct wait_instance at = {
             .op = { .what = op->what, .dtype = op->dtype, .key = op->key, .bytes = op->bytes }
         };
 
@@ -174,22 +177,23 @@ bool wait_disagreed(const struct model *model, const struct wait_rank *rank, uin
         *ret = (struct wait_finding){ .kind = WAIT_MISMATCH, .op = at.op };
         if (!sides_of(&look, &at, ret->side))
             continue;
-        name_disagreeing(model, ret);
+        wait_name_disagreeing(model, ret);
         ret->victims = ret->side[0].count + ret->side[1].count - ret->culprits;
         return true;
     }
     return false;
 }
 
-/* ---- another order ---- */
+/* ---- different orders ---- */
 
-/* Where one who is missing waits; NULL: nowhere that was reached. */
-static const struct instance *next_of(const struct look *look, const struct instance *at)
+/* The operation in which the missing rank waits; NULL: none that was reached. */
+static const struct wait_instance *wait_next_of(const struct look *look,
+                                                const struct wait_instance *at)
 {
-    const struct wait_rank *rank = &look->rank[at->missing];
+    const struct wait_rank *rank = &look->rank[at->first_missing];
 
-    for (uint32_t i = 0; i < rank->ops; i++) {
-        const struct instance *next = look_instance(look, at->missing, &rank->op[i]);
+    for (uint32_t i = 0; i < rank->ops + rank->channels; i++) {
+        const struct wait_instance *next = look_instance_at(look, at->first_missing, i);
 
         if (next && next->reached && next->op.missing && next != at)
             return next;
@@ -197,58 +201,58 @@ static const struct instance *next_of(const struct look *look, const struct inst
     return NULL;
 }
 
-/* Those who wait in `at` and are missing from `other`. */
-static void side_between(const struct look *look, const struct instance *at,
-                         const struct instance *other, struct wait_side *ret)
+/* The ranks that wait in `at` and are missing from `other`. */
+static void wait_side_between(const struct look *look, const struct wait_instance *at,
+                              const struct wait_instance *other, struct wait_side *ret)
 {
     *ret = (struct wait_side){ .op = at->op };
     for (uint32_t rank = 0; rank < look->model->world; rank++) {
         const struct wait_rank *one = &look->rank[rank];
-        bool in = false, out = rank == other->missing;
+        bool in = false, out = rank == other->first_missing;
 
-        for (uint32_t i = 0; look->waits[rank] && i < one->ops; i++)
-            in |= look_instance(look, rank, &one->op[i]) == at;
+        for (uint32_t i = 0; look->waits[rank] && i < one->ops + one->channels; i++)
+            in |= look_instance_at(look, rank, i) == at;
         if (in && !out && !other->op.p2p &&
             model_index(look->model, other->op.comm, rank) != MODEL_NONE) {
-            enum wait_place place =
-                wait_place_coll(one, look->model->comm[other->op.comm].id, other->op.key);
+            enum wait_position position =
+                wait_position_coll(one, look->model->comm[other->op.comm].id, other->op.key);
 
-            out = place == PLACE_ABSENT || place == PLACE_LAUNCHED;
+            out = position == POSITION_ABSENT || position == POSITION_LAUNCHED;
         }
         if (in && out)
-            side_add(ret, rank);
+            wait_side_add(ret, rank);
     }
 }
 
 bool wait_cycle(const struct look *look, struct wait_finding *ret)
 {
-    const struct instance *slow = look_longest(look), *fast = slow, *other;
+    const struct wait_instance *slow = look_longest(look), *fast = slow, *other;
 
     for (uint32_t i = 0; i < look->count; i++) {
-        if (look->at[i].reached && look->at[i].moves)
+        if (look->instance[i].reached && look->instance[i].may_advance)
             return false;
     }
-    /* Everybody who is missing waits somewhere, so that following them comes round. */
+    /* If each missing rank waits in another operation, following them ends in a cycle. */
     for (uint32_t steps = 0; slow && steps <= look->count; steps++)
-        slow = slow->op.missing ? next_of(look, slow) : NULL;
+        slow = slow->op.missing ? wait_next_of(look, slow) : NULL;
     if (!slow)
         return false;
     *ret = (struct wait_finding){ .kind = WAIT_ORDER, .op = slow->op };
-    other = next_of(look, slow);
-    fast = next_of(look, other);
-    side_between(look, slow, other, &ret->side[0]);
-    side_between(look, other, slow, &ret->side[1]);
+    other = wait_next_of(look, slow);
+    fast = wait_next_of(look, other);
+    wait_side_between(look, slow, other, &ret->side[0]);
+    wait_side_between(look, other, slow, &ret->side[1]);
     if (fast == slow && ret->side[0].count && ret->side[1].count) {
-        name_smaller(ret);
+        wait_name_smaller(ret);
         return true;
     }
-    ret->undecided = true; /* a longer round: one of each */
+    ret->undecided = true; /* a longer cycle: one rank of each operation */
     fast = slow;
     do {
-        struct wait_side one = { .count = 1, .rank = { fast->missing } };
+        struct wait_side one = { .count = 1, .rank = { fast->first_missing } };
 
-        name_side(ret, &one);
-        fast = next_of(look, fast);
+        wait_name_side(ret, &one);
+        fast = wait_next_of(look, fast);
     } while (fast && fast != slow && ret->culprits < WAIT_CULPRITS);
     return true;
 }

@@ -103,11 +103,11 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
 {
     struct lab_rank *at = &lab->rank[rank];
     const double mean = 4096;
-    uint32_t told = 0;
+    uint32_t observed_count = 0;
 
     for (uint32_t i = 0; i < at->items; i++) {
         if (!lab->config.host_view || at->item[i].shape.kind != ITEM_SPAN)
-            at->told[told++] = at->time[i];
+            at->observed[observed_count++] = at->time[i];
     }
     *ret = (struct fact_step){
         .rank = rank,
@@ -124,8 +124,8 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
         .metric_set = 1u << LOCKSTEP_METRIC_TOKENS | 1u << LOCKSTEP_METRIC_LENGTH_SQUARES,
         .flags =
             (lab->config.host_view ? STEP_HOST_VIEW : 0u) | (lab->config.ahead ? STEP_AHEAD : 0u),
-        .count = told,
-        .time = at->told,
+        .count = observed_count,
+        .time = at->observed,
     };
     ret->metric[LOCKSTEP_METRIC_TOKENS] = mean * at->length;
     ret->metric[LOCKSTEP_METRIC_LENGTH_SQUARES] = mean * mean * at->length * at->length;

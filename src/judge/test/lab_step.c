@@ -182,7 +182,8 @@ static void add_forward(struct script *script, uint32_t micro)
 
     phase_begin(script, LOCKSTEP_PHASE_FORWARD);
     script->last = -1;
-    if (micro == 0 && config->with_gc) {
+    if (micro == 0 && config->with_gc &&
+        (!config->gc_apart || script->lab->fault.sleep_ns[script->rank])) {
         phase_begin(script, LOCKSTEP_PHASE_GC);
         phase_end(script);
     }
@@ -284,13 +285,13 @@ static void scripts_write(struct lab *lab)
         at->shape.item = calloc(at->items, sizeof(*at->shape.item));
         assert(at->shape.item);
         for (uint32_t i = 0; i < at->items; i++) {
-            struct shape_item *told = &at->shape.item[at->shape.count];
+            struct shape_item *seen = &at->shape.item[at->shape.count];
 
             if (lab->config.host_view && at->item[i].shape.kind == ITEM_SPAN)
                 continue;
-            *told = at->item[i].shape;
-            if (lab->config.host_view && told->kind != ITEM_PHASE)
-                told->stream = host_stream(lab, told->comm == comm_dp(at));
+            *seen = at->item[i].shape;
+            if (lab->config.host_view && seen->kind != ITEM_PHASE)
+                seen->stream = host_stream(lab, seen->comm == comm_dp(at));
             at->shape.count++;
         }
         shape_hash(&at->shape);
@@ -587,8 +588,9 @@ void lab_step(struct lab *lab)
         lab->step++;
     }
     updates = lab->config.accumulate == 0 || (lab->step + 1) % lab->config.accumulate == 0;
-    if (lab->checkpoint != (lab->fault.checkpoint_ns > 0) || lab->updates != updates ||
-        lab->evaluation != (lab->fault.eval_ns > 0) || lab->more_bytes != lab->fault.more_bytes) {
+    if (lab->config.gc_apart || lab->checkpoint != (lab->fault.checkpoint_ns > 0) ||
+        lab->updates != updates || lab->evaluation != (lab->fault.eval_ns > 0) ||
+        lab->more_bytes != lab->fault.more_bytes) {
         lab->checkpoint = lab->fault.checkpoint_ns > 0;
         lab->updates = updates;
         lab->evaluation = lab->fault.eval_ns > 0;

@@ -39,6 +39,7 @@ struct lab_config {
     bool rendezvous;       /* a send ends with its receive */
     bool no_world;         /* no all-reduce over all ranks before the optimizer */
     bool with_gc;          /* a gc phase inside the first forward */
+    bool gc_apart;         /* ... of those ranks alone that sleep in it */
     uint32_t digest_parts; /* parts that take turns; 0: no digests */
     uint32_t accumulate;   /* the optimizer runs in every so-manieth step; 0: in each */
     bool values;           /* ranks tell loss and gradient norm */
@@ -84,7 +85,7 @@ struct lab_item { /* of a rank's step, in launch order */
 struct lab_rank {
     struct lab_item item[LAB_ITEMS];
     struct item_time time[LAB_ITEMS];
-    struct item_time told[LAB_ITEMS]; /* of the shape's items: all but what nobody can see */
+    struct item_time observed[LAB_ITEMS]; /* of the shape's items: all but what nobody can see */
     uint32_t items;
     bool arrived[LAB_ITEMS], done[LAB_ITEMS];
     uint32_t gap_at;            /* the span before which an unexplained gap would be */

@@ -36,7 +36,7 @@ static void nothing(const struct bench *bench)
     assert_int_equal(bench->judge.verdicts.count, 0);
 }
 
-static bool says(const struct verdict *verdict, const char *text)
+static bool has_text(const struct verdict *verdict, const char *text)
 {
     for (uint32_t i = 0; i < verdict->because_count; i++) {
         if (strstr(verdict->because[i].what, text))
@@ -65,7 +65,7 @@ static void the_replica_that_differs_is_named_at_once(void **state)
         verdict = only(&bench, 1, &rank);
         assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
         assert_int_equal(verdict->since_step, BEFORE);
-        assert_true(says(verdict, "the last clean step is 19"));
+        assert_true(has_text(verdict, "the last clean step is 19"));
         assert_true(verdict->confidence >= 0.9);
         lab_judge_many(bench.lab, &bench.judge, 40); /* it is one verdict, and stays */
         only(&bench, 1, &rank);
@@ -86,7 +86,7 @@ static void of_two_replicas_both_are_named_and_it_is_said(void **state)
     lab_judge_many(bench.lab, &bench.judge, 5);
     verdict = only(&bench, 2, both);
     assert_true(verdict->confidence <= 0.5);
-    assert_true(says(verdict, "it is unknown which is right"));
+    assert_true(has_text(verdict, "it is unknown which is right"));
     bench_close(&bench);
 }
 
@@ -110,7 +110,7 @@ static void parts_take_turns_and_only_equal_ones_are_compared(void **state)
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->since_step,
                      41); /* the step after the last at which this part was equal */
-    assert_true(says(verdict, "the last clean step is 40"));
+    assert_true(has_text(verdict, "the last clean step is 40"));
     bench.lab->fault.flipped[rank] = 0;
     lab_judge_many(bench.lab, &bench.judge, 60);
     assert_int_equal(lab_open_count(&bench.judge, VERDICT_CORRUPTION), 0);
@@ -193,7 +193,7 @@ static void a_replica_that_differed_from_the_first_step_on_is_named_less_surely(
 }
 
 /* The agent may learn of a rank's layout when the job has run for a while. */
-static void layout_tell(const struct bench *bench, uint32_t rank, bool known)
+static void layout_put(const struct bench *bench, uint32_t rank, bool known)
 {
     bench->judge.model.rank[rank].has_layout = known;
 }
@@ -210,16 +210,17 @@ static void a_layout_that_comes_late_for_some_changes_nothing(void **state)
         const struct verdict *verdict;
 
         for (uint32_t at = late[i][0]; at <= late[i][1]; at++)
-            layout_tell(&bench, at, false);
+            layout_put(&bench, at, false);
         lab_judge_many(bench.lab, &bench.judge, BEFORE);
         bench.lab->fault.flipped[rank] = 1;
         lab_judge_many(bench.lab, &bench.judge, 5);
         for (uint32_t at = late[i][0]; at <= late[i][1]; at++)
-            layout_tell(&bench, at, true);
+            layout_put(&bench, at, true);
         lab_judge_many(bench.lab, &bench.judge, 5);
         verdict = only(&bench, 1, &rank);
-        assert_true(says(verdict, "1 of 3 replicas differ from those of the other 2 in step 20"));
-        assert_true(says(verdict, "the last clean step is 19: all 3 replicas were equal"));
+        assert_true(
+            has_text(verdict, "1 of 3 replicas differ from those of the other 2 in step 20"));
+        assert_true(has_text(verdict, "the last clean step is 19: all 3 replicas were equal"));
         bench_close(&bench);
     }
 }
@@ -231,13 +232,13 @@ static void what_was_clean_stays_known_when_the_layout_comes(void **state)
     const uint32_t rank = 2;
 
     (void)state;
-    layout_tell(&bench, rank, false);
+    layout_put(&bench, rank, false);
     lab_judge_many(bench.lab, &bench.judge, BEFORE);
-    layout_tell(&bench, rank, true);
+    layout_put(&bench, rank, true);
     bench.lab->fault.flipped[rank] = 1;
     lab_judge(bench.lab, &bench.judge);
     assert_true(
-        says(only(&bench, 1, &rank), "the last clean step is 19: all 3 replicas were equal"));
+        has_text(only(&bench, 1, &rank), "the last clean step is 19: all 3 replicas were equal"));
     bench_close(&bench);
 }
 
@@ -249,15 +250,15 @@ static void replicas_that_are_known_late_have_no_clean_step_that_they_did_not_ea
     const struct verdict *verdict;
 
     (void)state;
-    layout_tell(&bench, rank, false);
+    layout_put(&bench, rank, false);
     bench.lab->fault.flipped[rank] = 1;
     lab_judge_many(bench.lab, &bench.judge, BEFORE);
     nothing(&bench); /* shards and replicas alike, as far as is known */
-    layout_tell(&bench, rank, true);
+    layout_put(&bench, rank, true);
     lab_judge_many(bench.lab, &bench.judge, 3);
     verdict = only(&bench, 1, &rank);
-    assert_true(says(verdict, "the last step with equal digests is not known"));
-    assert_false(says(verdict, "clean"));
+    assert_true(has_text(verdict, "the last step with equal digests is not known"));
+    assert_false(has_text(verdict, "clean"));
     bench_close(&bench);
 }
 
@@ -308,8 +309,9 @@ static void digests_that_come_apart_are_compared_when_all_have_come(void **state
         for (int step = 0; step < 80; step++)
             judge_late(&bench, 40, late[i]);
         verdict = only(&bench, 1, &rank);
-        assert_true(says(verdict, "1 of 3 replicas differ from those of the other 2 in step 40"));
-        assert_true(says(verdict, "the last clean step is 24: all 3 replicas were equal"));
+        assert_true(
+            has_text(verdict, "1 of 3 replicas differ from those of the other 2 in step 40"));
+        assert_true(has_text(verdict, "the last clean step is 24: all 3 replicas were equal"));
         bench_close(&bench);
     }
 }
@@ -328,7 +330,7 @@ static void two_of_three_do_not_decide_while_the_third_is_silent(void **state)
         judge_late(&bench, 40, two);
     nothing(&bench);
     judge_late(&bench, 40, all);
-    assert_true(says(only(&bench, 1, &rank), "all 3 replicas were equal"));
+    assert_true(has_text(only(&bench, 1, &rank), "all 3 replicas were equal"));
     bench_close(&bench);
 }
 
@@ -384,7 +386,7 @@ static void a_rank_that_stands_still_is_named_even_of_two(void **state)
         lab_judge_many(bench.lab, &bench.judge, 30);
         verdict = only(&bench, 1, &rank);
         assert_int_equal(verdict->layer, LAYER_USER_CODE);
-        assert_true(says(verdict, "they do not change while those of the others do"));
+        assert_true(has_text(verdict, "they do not change while those of the others do"));
         bench_close(&bench);
     }
 }
@@ -453,7 +455,7 @@ static void a_loss_that_is_no_number_is_named_where_it_began(void **state)
     lab_judge_many(bench.lab, &bench.judge, 20);
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->since_step, BEFORE);
-    assert_true(says(verdict, "loss is not finite in step 20 on 1 of 8 ranks"));
+    assert_true(has_text(verdict, "loss is not finite in step 20 on 1 of 8 ranks"));
     bench_close(&bench);
 }
 
@@ -485,7 +487,7 @@ static void a_loss_that_is_no_number_on_all_at_once_names_nobody(void **state)
     for (uint32_t i = 0; i < 4; i++)
         bench.lab->fault.loss[i] = NAN;
     lab_judge_many(bench.lab, &bench.judge, 3);
-    assert_true(says(only(&bench, 0, NULL), "no rank can be named"));
+    assert_true(has_text(only(&bench, 0, NULL), "no rank can be named"));
     bench_close(&bench);
 }
 

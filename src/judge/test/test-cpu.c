@@ -77,6 +77,79 @@ static void what_waits_too_little_for_a_cpu_is_not_explained_by_it(void **state)
     bench_close(&bench);
 }
 
+static struct bench four_on_one_node(void)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+
+    config.per_node = 4;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.judge, 14);
+    return bench;
+}
+
+/* Ranks that spin while they wait take the CPUs from each other, and from the one they wait for. */
+static void a_slow_rank_that_others_spin_for_is_named_and_not_its_node(void **state)
+{
+    struct bench bench = four_on_one_node();
+    struct lab_fault *fault = &bench.lab->fault;
+
+    (void)state;
+    fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    fault->sleep_ns[2] = 40 * MS;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        fault->delay_ns[rank] = 30 * MS;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank[0], 2);
+    bench_close(&bench);
+}
+
+/* A thread that keeps the interpreter's lock makes its own rank's threads wait for CPUs, and nobody else's. */
+static void a_rank_that_waits_for_cpus_alone_is_named_also_on_a_busy_node(void **state)
+{
+    struct bench bench = four_on_one_node();
+    struct lab_fault *fault = &bench.lab->fault;
+
+    (void)state;
+    fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    for (uint32_t step = 0; step < 8; step++) { /* in turn: the node is busy */
+        for (uint32_t rank = 0; rank < 4; rank++)
+            fault->delay_ns[rank] = fault->sleep_ns[rank] = rank == step % 4 ? 40 * MS : 12 * MS;
+        lab_judge(bench.lab, &bench.judge);
+    }
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 4);
+    fault->delay_ns[3] = fault->sleep_ns[3] = 12 * MS;
+    fault->delay_ns[2] = fault->sleep_ns[2] = 200 * MS;
+    lab_judge_many(bench.lab, &bench.judge, 10);
+    assert_non_null(judge_state_open_verdict(&bench.judge, VERDICT_STRAGGLER, LAYER_CPU, 2));
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 1)->verdict.rank_count, 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 1)->verdict.rank[0], 2);
+    bench_close(&bench);
+}
+
+/* All threads of a throttled cgroup count as runnable meanwhile, so they wait longer together than it is throttled. */
+static void a_quota_is_called_one_though_many_threads_wait_for_it(void **state)
+{
+    struct bench bench = four_on_one_node();
+    struct lab_fault *fault = &bench.lab->fault;
+    const struct tracked_verdict *tracked;
+
+    (void)state;
+    fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        fault->sleep_ns[rank] = fault->throttled_ns[rank] = 30 * MS;
+        fault->delay_ns[rank] = 8 * 30 * MS;
+    }
+    lab_judge_many(bench.lab, &bench.judge, 12);
+    tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
+    assert_non_null(tracked);
+    assert_non_null(strstr(tracked->verdict.cause, "quota"));
+    assert_non_null(strstr(tracked->verdict.because[0].what, "100.0 % of the time"));
+    bench_close(&bench);
+}
+
 /* One of them at a time, so that none stands out for long. */
 static void starve_in_turn(struct bench *bench, uint32_t steps, int64_t ns, int64_t others_ns)
 {
@@ -239,6 +312,9 @@ int main(void)
         cmocka_unit_test(a_starved_node_is_named_as_a_whole),
         cmocka_unit_test(what_scarce_cpus_cost_is_straggler_wait),
         cmocka_unit_test(what_waits_too_little_for_a_cpu_is_not_explained_by_it),
+        cmocka_unit_test(a_slow_rank_that_others_spin_for_is_named_and_not_its_node),
+        cmocka_unit_test(a_rank_that_waits_for_cpus_alone_is_named_also_on_a_busy_node),
+        cmocka_unit_test(a_quota_is_called_one_though_many_threads_wait_for_it),
         cmocka_unit_test(among_many_nodes_it_must_last),
         cmocka_unit_test(what_hurts_little_must_last),
         cmocka_unit_test(a_node_whose_ranks_stand_out_is_named_at_once),

@@ -120,6 +120,62 @@ static void one_that_left_in_order_while_others_lost_it_is_named(void **state)
     bench_close(&bench);
 }
 
+static void ends_with_status_0(struct bench *bench, uint32_t rank, int64_t ms)
+{
+    struct fact_exit fact = {
+        .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS, .text = "exited with 0"
+    };
+
+    crash_exit(&bench->judge, &fact);
+}
+
+/* sys.exit(0), or uneven shards: our launcher saw it, though it may be noticed late. */
+static void one_whose_launcher_saw_it_leave_with_status_0_is_named_by_those_who_lose_it(
+    void **state)
+{
+    static const int64_t left_ms[] = { 4900, 5100, -20000 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(left_ms); i++) {
+        struct bench bench = four();
+        struct fact_exit lost = { .rank = 0,
+                                  .attempt = bench.lab->attempt,
+                                  .mono_ns = 5000 * MS,
+                                  .status = 1 << 8,
+                                  .text = "exited with 1",
+                                  .words = CLOSED };
+
+        ends_with_status_0(&bench, 2, left_ms[i]);
+        crash_exit(&bench.judge, &lost);
+        crash_judge(&bench.judge, 9000 * MS, true);
+        assert_int_equal(crash_of(&bench)->rank[0], 2);
+        assert_int_equal(crash_of(&bench)->layer, LAYER_USER_CODE);
+        assert_true(crash_of(&bench)->confidence >= 0.8);
+        assert_int_equal(crash_of(&bench)->echo_count, 1);
+        bench_close(&bench);
+    }
+}
+
+static void one_that_left_with_status_0_is_nothing_where_nobody_loses_it(void **state)
+{
+    struct bench bench = four();
+    struct fact_exit failed = { .rank = 0,
+                                .attempt = bench.lab->attempt,
+                                .mono_ns = 5000 * MS,
+                                .status = 1 << 8,
+                                .text = "exited with 1",
+                                .words = "ValueError: bad batch" };
+
+    (void)state;
+    ends_with_status_0(&bench, 2, 4900);
+    crash_judge(&bench.judge, 4950 * MS, true);
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    crash_exit(&bench.judge, &failed);
+    crash_judge(&bench.judge, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 0);
+    bench_close(&bench);
+}
+
 static void one_that_left_in_order_before_others_were_ended_is_named(void **state)
 {
     struct bench bench = four();
@@ -212,6 +268,9 @@ int main(void)
         cmocka_unit_test(the_first_that_is_gone_is_named_where_the_command_failed),
         cmocka_unit_test(of_two_that_are_gone_at_once_nobody_can_tell),
         cmocka_unit_test(one_that_left_in_order_while_others_lost_it_is_named),
+        cmocka_unit_test(
+            one_whose_launcher_saw_it_leave_with_status_0_is_named_by_those_who_lose_it),
+        cmocka_unit_test(one_that_left_with_status_0_is_nothing_where_nobody_loses_it),
         cmocka_unit_test(one_that_left_in_order_before_others_were_ended_is_named),
         cmocka_unit_test(one_that_is_gone_before_others_left_in_order_or_long_after_is_named),
         cmocka_unit_test(an_interrupt_is_no_exception_of_its_rank),

@@ -4,13 +4,13 @@
  */
 #include "judge/test/crash_scene.h"
 
-static void ends(struct bench *bench, uint32_t rank, int64_t ms, int status, bool told)
+static void ends(struct bench *bench, uint32_t rank, int64_t ms, int status, bool ended_by_launcher)
 {
     struct fact_exit fact = { .rank = rank,
                               .attempt = bench->lab->attempt,
                               .mono_ns = ms * MS,
                               .status = status,
-                              .told = told };
+                              .ended_by_launcher = ended_by_launcher };
 
     snprintf(fact.text, sizeof(fact.text), status & 127 ? "killed by signal %d" : "exited with %d",
              status & 127 ? status & 127 : status >> 8);
@@ -34,6 +34,106 @@ static void the_first_to_die_is_named_and_the_others_are_echoes(void **state)
     assert_int_equal(crash_of(&bench)->echo_count, 2);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
     assert_int_equal(crash_of(&bench)->since_step, 10);
+    bench_close(&bench);
+}
+
+static bool says(const struct verdict *verdict, const char *what)
+{
+    for (uint32_t i = 0; i < verdict->because_count; i++) {
+        if (strstr(verdict->because[i].what, what))
+            return true;
+    }
+    return false;
+}
+
+static void a_crash_names_the_checkpoint_that_all_ranks_verified(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        raises(&bench, rank, 1000, "checkpoint of step 6 is verified, saved in step 6");
+    raises(&bench, 1, 2000,
+           "checkpoint of step 8 is verified, saved in step 8"); /* not the others */
+    ends(&bench, 2, 5000, SIGKILL, false);
+    crash_judge(&bench.judge, 5100 * MS, true);
+    assert_true(says(crash_of(&bench), "continue from the checkpoint of step 6, which all ranks "
+                                       "have verified; 3 complete steps after it are lost"));
+    assert_false(says(crash_of(&bench), "noted before it ended"));
+    bench_close(&bench);
+}
+
+static void a_checkpoint_that_one_rank_verified_is_no_point_to_continue_from(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 1, 2000, "checkpoint of step 8 is verified, saved in step 8");
+    raises(&bench, 0, 2000, "checkpoint of step 9 is verified, saved in step 9 or so");
+    ends(&bench, 2, 5000, SIGKILL, false);
+    crash_judge(&bench.judge, 5100 * MS, true);
+    assert_true(
+        says(crash_of(&bench), "no checkpoint is verified by all ranks: that of step 8 by 1 of 4"));
+    bench_close(&bench);
+}
+
+static void a_checkpoint_of_ranks_at_different_steps_is_corrupt(void **state)
+{
+    struct bench bench = four();
+    const struct verdict *verdict;
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        raises(&bench, rank, 1000, "checkpoint of step 6 is verified, saved in step 6");
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        raises(&bench, rank, 2000,
+               rank == 1 ? "checkpoint of step 8 is verified, saved in step 7"
+                         : "checkpoint of step 8 is verified, saved in step 8");
+        assert_int_equal(bench.judge.verdicts.count, 0); /* the last rank may decide it */
+    }
+    raises(&bench, 3, 2000, "checkpoint of step 8 is verified, saved in step 8");
+    assert_int_equal(bench.judge.verdicts.count, 1);
+    verdict = &lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict;
+    assert_int_equal(verdict->layer, LAYER_CHECKPOINT);
+    assert_int_equal(verdict->rank_count, 1);
+    assert_int_equal(verdict->rank[0], 1);
+    assert_int_equal(verdict->since_step, 7);
+    assert_true(
+        says(verdict, "checkpoint of step 8: 3 of 4 ranks saved it in step 8, rank 1 in step 7"));
+    ends(&bench, 2, 5000, SIGKILL, false); /* and nobody is sent there */
+    crash_judge(&bench.judge, 5100 * MS, true);
+    assert_true(says(crash_of(&bench), "continue from the checkpoint of step 6"));
+    bench_close(&bench);
+}
+
+static void the_first_rank_is_named_if_it_is_the_odd_one(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        raises(&bench, rank, 2000,
+               rank == 0 ? "checkpoint of step 8 is verified, saved in step 9"
+                         : "checkpoint of step 8 is verified, saved in step 8");
+    assert_int_equal(lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict.rank_count, 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict.rank[0], 0);
+    bench_close(&bench);
+}
+
+static void workers_that_begin_again_save_the_same_checkpoint_in_another_step(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 0, 1000, "checkpoint of step 8 is verified, saved in step 8");
+    judge_state_workers_restarted(&bench.judge, 4, 1500 * MS);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        raises(&bench, rank, 2000, "checkpoint of step 8 is verified, saved in step 10");
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_CORRUPTION), 0);
+    for (uint32_t rank = 0; rank < 4; rank++) /* the same again, after all had it */
+        raises(&bench, rank, 3000, "checkpoint of step 8 is verified, saved in step 12");
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_CORRUPTION), 0);
     bench_close(&bench);
 }
 
@@ -63,7 +163,8 @@ static void exits_that_were_told_or_went_well_are_no_crash(void **state)
     bench_close(&bench);
 }
 
-static void says(struct bench *bench, uint32_t rank, int64_t ms, int status, const char *words)
+static void ends_with_words(struct bench *bench, uint32_t rank, int64_t ms, int status,
+                            const char *words)
 {
     struct fact_exit fact = {
         .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS, .status = status
@@ -79,9 +180,11 @@ static void one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first(vo
     struct bench bench = four();
 
     (void)state;
-    says(&bench, 0, 5000, 1 << 8, "RuntimeError: Connection closed by peer [127.0.0.1]:4711");
-    says(&bench, 2, 5700, 1 << 8,
-         "Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad sample\n");
+    ends_with_words(&bench, 0, 5000, 1 << 8,
+                    "RuntimeError: Connection closed by peer [127.0.0.1]:4711");
+    ends_with_words(
+        &bench, 2, 5700, 1 << 8,
+        "Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad sample\n");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
@@ -94,9 +197,10 @@ static void the_rank_before_each_line_of_a_traceback_is_left_out(void **state)
     struct bench bench = four();
 
     (void)state;
-    says(&bench, 2, 5700, 1 << 8,
-         "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"t.py\", line 3\n"
-         "[rank2]: ValueError: bad sample\n[rank2]:     raise another Error\n[rank]: no more\n");
+    ends_with_words(
+        &bench, 2, 5700, 1 << 8,
+        "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"t.py\", line 3\n"
+        "[rank2]: ValueError: bad sample\n[rank2]:     raise another Error\n[rank]: no more\n");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
     bench_close(&bench);
@@ -107,8 +211,8 @@ static void where_all_complain_the_first_is_named(void **state)
     struct bench bench = four();
 
     (void)state;
-    says(&bench, 1, 5000, 1 << 8, "lost rank 2 in all-reduce 7");
-    says(&bench, 2, 5700, 1 << 8, "lost rank 1 in all-reduce 7");
+    ends_with_words(&bench, 1, 5000, 1 << 8, "lost rank 2 in all-reduce 7");
+    ends_with_words(&bench, 2, 5700, 1 << 8, "lost rank 1 in all-reduce 7");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN); /* and nobody knows of what */
@@ -199,12 +303,15 @@ static void its_own_note_is_evidence_and_an_old_one_is_not(void **state)
 static void echoes(struct bench *bench)
 {
     raises(bench, 0, 4950, "uncaught " CLOSED " at train.py:7");
-    says(bench, 0, 5000, 1 << 8, CLOSED);
+    ends_with_words(bench, 0, 5000, 1 << 8, CLOSED);
 }
 
-static void told_with(struct bench *bench, uint32_t rank, int64_t ms, int status, const char *words)
+static void ends_by_launcher_with(struct bench *bench, uint32_t rank, int64_t ms, int status,
+                                  const char *words)
 {
-    struct fact_exit fact = { .rank = rank, .mono_ns = ms * MS, .status = status, .told = true };
+    struct fact_exit fact = {
+        .rank = rank, .mono_ns = ms * MS, .status = status, .ended_by_launcher = true
+    };
 
     snprintf(fact.text, sizeof(fact.text), status & 127 ? "killed by signal 15" : "exited with 1");
     snprintf(fact.words, sizeof(fact.words), "%s", words);
@@ -218,8 +325,8 @@ static void one_that_raised_and_was_told_to_end_meanwhile_is_named(void **state)
     (void)state;
     raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3");
     echoes(&bench);
-    told_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
-    told_with(&bench, 1, 5310, SIGTERM, "");
+    ends_by_launcher_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
+    ends_by_launcher_with(&bench, 1, 5310, SIGTERM, "");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_int_equal(crash_of(&bench)->rank_count, 1);
@@ -236,7 +343,7 @@ static void one_that_raised_and_was_ended_by_a_signal_is_named_by_its_exception(
 
     (void)state;
     echoes(&bench);
-    told_with(&bench, 2, 5300, SIGTERM, "");
+    ends_by_launcher_with(&bench, 2, 5300, SIGTERM, "");
     raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3"); /* told last of all */
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
@@ -268,7 +375,7 @@ static void one_that_raised_later_or_blames_others_is_not(void **state)
     raises(&bench, 2, 5100, "uncaught ValueError: bad sample at train.py:3");
     raises(&bench, 3, 4800, "restored from step 3");
     echoes(&bench);
-    told_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
+    ends_by_launcher_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
@@ -280,7 +387,7 @@ static void one_whose_own_words_blame_nobody_stays_the_culprit(void **state)
 
     (void)state;
     raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3");
-    says(&bench, 0, 5000, 1 << 8, "MemoryError");
+    ends_with_words(&bench, 0, 5000, 1 << 8, "MemoryError");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
@@ -295,7 +402,7 @@ static void an_exception_in_a_thread_counts_only_near_the_end_of_its_process(voi
     echoes(&bench);
     crash_judge(&bench.judge, 5900 * MS, false); /* its process has not ended */
     assert_int_equal(bench.judge.verdicts.count, 0);
-    told_with(&bench, 2, 5300, 1 << 8, "OSError: no such file");
+    ends_by_launcher_with(&bench, 2, 5300, 1 << 8, "OSError: no such file");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_string_equal(crash_of(&bench)->cause, "exited with 1: OSError: no such file");
@@ -304,7 +411,7 @@ static void an_exception_in_a_thread_counts_only_near_the_end_of_its_process(voi
     bench = four();
     raises(&bench, 2, -60000, "in thread logger: uncaught OSError: the log is gone at log.py:3");
     echoes(&bench);
-    told_with(&bench, 2, 5300, SIGTERM, "");
+    ends_by_launcher_with(&bench, 2, 5300, SIGTERM, "");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
@@ -401,6 +508,111 @@ static void a_restart_closes_it_with_its_cost(void **state)
     bench_close(&bench);
 }
 
+static void a_second_crash_before_any_step_renews_the_verdict(void **state)
+{
+    struct bench bench = four();
+    const struct verdict *verdict = NULL;
+    bool former = false;
+
+    (void)state;
+    restart(&bench, 0);
+    ends(&bench, 1, 13000, SIGKILL, false);
+    crash_judge(&bench.judge, 14000 * MS, true);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
+    restart(&bench, 0);
+    ends_with_words(&bench, 1, 23000, 1 << 8, "ValueError: bad shape");
+    crash_judge(&bench.judge, 24000 * MS, true);
+    assert_int_equal(bench.judge.verdicts.count, 1);
+    verdict = crash_of(&bench);
+    assert_string_equal(verdict->cause, "exited with 1: ValueError: bad shape");
+    assert_int_equal(verdict->layer, LAYER_USER_CODE);
+    assert_true(verdict->since_real_ns < 14000 * MS + bench.judge.mono_to_real_ns);
+    assert_string_equal(verdict->plan, "");
+    for (uint32_t i = 0; i < verdict->because_count; i++)
+        former |= strstr(verdict->because[i].what, "killed by signal 9") != NULL;
+    assert_true(former);
+    bench_close(&bench);
+}
+
+/* The others went on for two steps, without it. */
+static void the_step_after_which_it_ended_is_its_own(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        CLEAN(job_step_fini) struct job_step job_step = { 0 };
+
+        lab_step(bench.lab);
+        lab_job_step(bench.lab, &bench.judge, &job_step);
+        fact_step_fini(&job_step.step_of[1]);
+        job_step.shape_of[1] = NULL;
+        job_step.have--;
+        assert_int_equal(judge_state_step(&bench.judge, &job_step), 0);
+    }
+    ends(&bench, 1, 13000, SIGKILL, false);
+    crash_judge(&bench.judge, 14000 * MS, true);
+    assert_string_equal(crash_of(&bench)->because[0].what,
+                        "rank 1 was the first to end: killed by signal 9, after step 9");
+    bench_close(&bench);
+}
+
+static void a_rank_that_ended_inside_a_step_ended_in_that_step(void **state)
+{
+    struct bench bench = four();
+    CLEAN(job_step_fini) struct job_step job_step = { 0 };
+
+    (void)state;
+    lab_step(bench.lab);
+    lab_job_step(bench.lab, &bench.judge, &job_step);
+    job_step.step_of[1].flags |= STEP_UNFINISHED;
+    assert_int_equal(judge_state_step(&bench.judge, &job_step), 0);
+    ends(&bench, 1, 13000, SIGKILL, false);
+    crash_judge(&bench.judge, 14000 * MS, true);
+    assert_string_equal(crash_of(&bench)->because[0].what,
+                        "rank 1 was the first to end: killed by signal 9, in step 10");
+    assert_int_equal(crash_of(&bench)->since_step, 10);
+    bench_close(&bench);
+}
+
+static void after_a_restart_it_ended_before_any_step_of_its_attempt(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    restart(&bench, 4);
+    ends(&bench, 1, 13000, SIGKILL, false);
+    crash_judge(&bench.judge, 14000 * MS, true);
+    assert_string_equal(
+        crash_of(&bench)->because[0].what,
+        "rank 1 was the first to end: killed by signal 9, before any step of attempt 1");
+    bench_close(&bench);
+}
+
+static void a_long_last_line_ends_after_a_word(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    ends_with_words(
+        &bench, 1, 13000, 1 << 8,
+        "RuntimeError: Expected all tensors to be on the same device, but found at least "
+        "two devices, cuda:0 and cuda:1! (when checking argument for argument weight in "
+        "method wrapper_CUDA__native_layer_norm)");
+    crash_judge(&bench.judge, 14000 * MS, true);
+    assert_string_equal(crash_of(&bench)->cause,
+                        "exited with 1: RuntimeError: Expected all "
+                        "tensors to be on the same device, but found at ...");
+    assert_string_equal(
+        crash_of(&bench)->because[1].what,
+        "last error output: RuntimeError: Expected all tensors to be on the same device, but found "
+        "at "
+        "least two devices, cuda:0 and cuda:1! (when checking argument for argument weight in "
+        "method ...");
+    assert_string_equal(crash_of(&bench)->because[2].what, "... wrapper_CUDA__native_layer_norm)");
+    bench_close(&bench);
+}
+
 /* A job of months has more faults than the verdict table has places, one after the other. */
 static void old_verdicts_make_room_for_new_ones(void **state)
 {
@@ -451,6 +663,11 @@ int main(void)
         cmocka_unit_test(of_two_at_once_the_killed_one_is_named),
         cmocka_unit_test(exits_that_were_told_or_went_well_are_no_crash),
         cmocka_unit_test(the_first_is_found_among_more_than_fit),
+        cmocka_unit_test(a_second_crash_before_any_step_renews_the_verdict),
+        cmocka_unit_test(the_step_after_which_it_ended_is_its_own),
+        cmocka_unit_test(a_rank_that_ended_inside_a_step_ended_in_that_step),
+        cmocka_unit_test(after_a_restart_it_ended_before_any_step_of_its_attempt),
+        cmocka_unit_test(a_long_last_line_ends_after_a_word),
         cmocka_unit_test(one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first),
         cmocka_unit_test(the_rank_before_each_line_of_a_traceback_is_left_out),
         cmocka_unit_test(where_all_complain_the_first_is_named),
@@ -466,6 +683,11 @@ int main(void)
         cmocka_unit_test(a_kill_by_the_kernel_for_memory_is_told_as_such),
         cmocka_unit_test(a_kill_for_memory_that_is_told_late_is_told),
         cmocka_unit_test(a_signal_that_the_kernel_does_not_send_for_memory_stays),
+        cmocka_unit_test(a_crash_names_the_checkpoint_that_all_ranks_verified),
+        cmocka_unit_test(a_checkpoint_that_one_rank_verified_is_no_point_to_continue_from),
+        cmocka_unit_test(a_checkpoint_of_ranks_at_different_steps_is_corrupt),
+        cmocka_unit_test(the_first_rank_is_named_if_it_is_the_odd_one),
+        cmocka_unit_test(workers_that_begin_again_save_the_same_checkpoint_in_another_step),
         cmocka_unit_test(its_own_note_is_evidence_and_an_old_one_is_not),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
         cmocka_unit_test(old_verdicts_make_room_for_new_ones),

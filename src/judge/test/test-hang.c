@@ -103,9 +103,11 @@ static void it_takes_the_limit_and_two_looks(void **state)
     life_end(&life);
 }
 
-static void told_to_end(struct life *life, uint32_t rank)
+static void ends_by_launcher(struct life *life, uint32_t rank)
 {
-    struct fact_exit fact = { .rank = rank, .mono_ns = life->now_ns, .status = 15, .told = true };
+    struct fact_exit fact = {
+        .rank = rank, .mono_ns = life->now_ns, .status = 15, .ended_by_launcher = true
+    };
 
     crash_exit(&life->bench.judge, &fact);
 }
@@ -118,13 +120,13 @@ static void what_was_seen_once_is_said_when_all_are_told_to_end(void **state)
     second(&life, 'T', true);
     life.stopped_ns = life.now_ns;
     seconds(&life, 9, 'T');
-    told_to_end(&life, 0);
+    ends_by_launcher(&life, 0);
     assert_int_equal(life.bench.judge.verdicts.count, 0); /* never seen: somebody else's reasons */
     seconds(&life, 1, 'T');
     assert_int_equal(life.bench.judge.verdicts.count, 0);
-    told_to_end(&life, 1);
+    ends_by_launcher(&life, 1);
     assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
-    told_to_end(&life, 3);
+    ends_by_launcher(&life, 3);
     assert_int_equal(life.bench.judge.verdicts.count, 1);
     life_end(&life);
 }
@@ -176,6 +178,23 @@ static void it_is_over_when_the_ranks_go_on(void **state)
     life_end(&life);
 }
 
+static void one_that_comes_again_costs_only_while_it_lasts(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    second(&life, 'S', true);
+    assert_true(life.bench.judge.verdicts.tracked[0]->verdict.gpu_seconds == 4 * 14);
+    for (int i = 0; i < 100; i++)
+        second(&life, 'S', true);
+    life.stopped_ns = life.now_ns;
+    seconds(&life, 13, 'T');
+    assert_int_equal(the_hang(&life)->reopened, 1);
+    assert_true(the_hang(&life)->verdict.gpu_seconds == 4 * (14 + 13));
+    life_end(&life);
+}
+
 static void exits_after_it_are_its_echoes_and_no_crash(void **state)
 {
     struct life life = life_begin(10);
@@ -186,7 +205,7 @@ static void exits_after_it_are_its_echoes_and_no_crash(void **state)
         struct fact_exit fact = { .rank = rank, .mono_ns = life.now_ns, .status = 1 << 8 };
 
         snprintf(fact.text, sizeof(fact.text), "exited with 1");
-        fact.told = rank == 2;
+        fact.ended_by_launcher = rank == 2;
         crash_exit(&life.bench.judge, &fact);
     }
     crash_judge(&life.bench.judge, life.now_ns + 2 * S, true);
@@ -203,7 +222,7 @@ static void gives_up(struct life *life, const char *words)
 
         snprintf(fact.text, sizeof(fact.text), "exited with 1");
         snprintf(fact.words, sizeof(fact.words), "%s", rank == 0 ? words : "Broken pipe");
-        fact.told = rank == 2;
+        fact.ended_by_launcher = rank == 2;
         beat(life, rank, rank != 2, 'X', false); /* all are gone before anybody asks */
         crash_exit(&life->bench.judge, &fact);
     }
@@ -248,7 +267,7 @@ static void one_who_gave_up_may_be_told_of_last(void **state)
         snprintf(fact.words, sizeof(fact.words), "lost rank %s",
                  rank == 3 ? "2 in receive 12: Connection timed out"
                            : "3: Connection reset by peer");
-        fact.told = rank > 1;
+        fact.ended_by_launcher = rank > 1;
         beat(&life, rank, rank != 2, 'X', false);
         crash_exit(&life.bench.judge, &fact);
     }
@@ -301,7 +320,7 @@ static void ends_in_half_of_it(struct life *life, int status)
         struct fact_exit end = { .rank = rank,
                                  .mono_ns = life->now_ns + rank + 1,
                                  .status = rank == 2 ? status : 15,
-                                 .told = rank != 2 };
+                                 .ended_by_launcher = rank != 2 };
 
         fact.op[0] = (struct beat_op){ .kind = ITEM_COLL,
                                        .what = LOCKSTEP_OP_ALL_REDUCE,
@@ -401,6 +420,7 @@ int main(void)
         cmocka_unit_test(before_three_steps_it_takes_ten_minutes_and_is_late),
         cmocka_unit_test(it_stays_one_verdict_and_takes_what_is_learnt),
         cmocka_unit_test(it_is_over_when_the_ranks_go_on),
+        cmocka_unit_test(one_that_comes_again_costs_only_while_it_lasts),
         cmocka_unit_test(exits_after_it_are_its_echoes_and_no_crash),
         cmocka_unit_test(who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit),
         cmocka_unit_test(one_who_gave_up_may_be_told_of_last),

@@ -35,14 +35,15 @@ static void a_rank_that_is_slow_in_every_fifth_step_is_one_verdict(void **state)
     }
 }
 
-static void pauses_of_a_host_are_its_codes(void **state)
+/* Also where only the steps of the rank that pauses have such a phase, as with Python's garbage collector. */
+static void pauses_of_a_host_are_its_codes(bool apart)
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench;
     const struct verdict *verdict;
 
-    (void)state;
     config.with_gc = true;
+    config.gc_apart = apart;
     bench = bench_open(&config);
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_GC;
     for (uint32_t step = 0; step < 120; step++) {
@@ -52,7 +53,20 @@ static void pauses_of_a_host_are_its_codes(void **state)
     verdict = only(&bench);
     assert_int_equal(verdict->rank[0], 2);
     assert_int_equal(verdict->layer, LAYER_USER_CODE);
+    assert_true(verdict->seconds_per_step > 0.005);
     bench_close(&bench);
+}
+
+static void pauses_in_a_phase_that_all_have(void **state)
+{
+    (void)state;
+    pauses_of_a_host_are_its_codes(false);
+}
+
+static void pauses_in_a_phase_that_no_other_rank_has(void **state)
+{
+    (void)state;
+    pauses_of_a_host_are_its_codes(true);
 }
 
 static void when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same(void **state)
@@ -76,7 +90,7 @@ static void one_that_flaps_is_told_a_few_times_only(void **state)
 {
     struct lab_config config = layout(1, 1, 8);
     struct bench bench = bench_open(&config);
-    uint32_t told = 0;
+    uint32_t reported = 0;
     bool open = false;
 
     (void)state;
@@ -85,11 +99,11 @@ static void one_that_flaps_is_told_a_few_times_only(void **state)
          step++) { /* fifty times slow for ten steps, sound for thirty */
         bench.lab->fault.stretch[3] = step % 40 < 10 ? 0.4 : 0;
         lab_judge(bench.lab, &bench.judge);
-        told += !open && lab_open_count(&bench.judge, 0) > 0;
+        reported += !open && lab_open_count(&bench.judge, 0) > 0;
         open = lab_open_count(&bench.judge, 0) > 0;
     }
     assert_int_equal(bench.judge.verdicts.count, 1);
-    assert_in_range(told, 1, 6);
+    assert_in_range(reported, 1, 6);
     bench.lab->fault.stretch[3] = 0;
     lab_judge_many(bench.lab, &bench.judge, 300);
     assert_int_equal(lab_open_count(&bench.judge, 0), 0);
@@ -262,7 +276,7 @@ static void a_straggler_that_forms_is_told_before_it_costs_much(void **state)
 {
     struct lab_config config = layout(1, 1, 8);
     struct bench bench = bench_open(&config);
-    bool told = false;
+    bool reported = false;
 
     (void)state;
     for (uint32_t step = 0; step < 220; step++) {
@@ -271,16 +285,16 @@ static void a_straggler_that_forms_is_told_before_it_costs_much(void **state)
         bench.lab->fault.stretch[5] = step > 40 ? 0.001 * (step - 40) : 0;
         lab_judge(bench.lab, &bench.judge);
         tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
-        if (tracked && !told) {
-            told = true;
+        if (tracked && !reported) {
+            reported = true;
             assert_true(bench.lab->fault.stretch[5] < 0.03);
-            assert_true(tracked->verdict.confidence < 0.5);
+            assert_true(tracked->verdict.confidence <= 0.5);
             assert_non_null(strstr(tracked->verdict.cause, "forming"));
             assert_non_null(
                 strstr(tracked->verdict.because[1].what, "it costs 3 % of a step by step"));
         }
     }
-    assert_true(told);
+    assert_true(reported);
     assert_int_equal(only(&bench)->rank[0], 5); /* it has become one, and is the same */
     assert_true(only(&bench)->confidence > 0.7);
     assert_null(strstr(only(&bench)->cause, "forming"));
@@ -318,7 +332,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_that_is_slow_in_every_fifth_step_is_one_verdict),
-        cmocka_unit_test(pauses_of_a_host_are_its_codes),
+        cmocka_unit_test(pauses_in_a_phase_that_all_have),
+        cmocka_unit_test(pauses_in_a_phase_that_no_other_rank_has),
         cmocka_unit_test(when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same),
         cmocka_unit_test(one_that_flaps_is_told_a_few_times_only),
         cmocka_unit_test(ranks_that_were_named_before_it_moved_on_become_part_of_it),

@@ -15,7 +15,7 @@ static double bucket(const struct bench *bench, enum ledger_bucket which)
     return ledger.gpu_seconds[which];
 }
 
-static double sum_is_whole(const struct bench *bench)
+static double sum_is_complete(const struct bench *bench)
 {
     struct ledger ledger;
     double sum = 0, job_step;
@@ -60,7 +60,7 @@ static void a_healthy_run_leaves_next_to_nothing_unattributed(void **state)
 
         lab_judge_many(bench.lab, &bench.judge, STEPS);
         judge_state_end(&bench.judge, now_of(bench.lab) + 10 * MS);
-        sum = sum_is_whole(&bench);
+        sum = sum_is_complete(&bench);
         assert_true(bucket(&bench, LEDGER_UNATTRIBUTED) <= 0.01 * sum);
         assert_true(bucket(&bench, LEDGER_STRAGGLER_WAIT) <= 0.02 * sum);
         assert_true(bucket(&bench, LEDGER_PRODUCTIVE) > 0.3 * sum);
@@ -87,7 +87,7 @@ static void lost_is_straggler_wait(const uint32_t at[3], const struct lab_fault 
         lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
     }
-    sum_is_whole(&bench);
+    sum_is_complete(&bench);
     near(bucket(&bench, LEDGER_STRAGGLER_WAIT) - before - jitter, lost * bench.lab->world, 0.05);
     bench_close(&bench);
 }
@@ -176,7 +176,7 @@ static void uneven_lengths_are_imbalance(void **state)
         lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9 * 8;
     }
-    sum_is_whole(&bench);
+    sum_is_complete(&bench);
     near(bucket(&bench, LEDGER_IMBALANCE) - before, lost, 0.2); /* even work is not the mean step */
     assert_true(bucket(&bench, LEDGER_STRAGGLER_WAIT) - straggler < 0.15 * lost);
     bench_close(&bench);
@@ -202,7 +202,7 @@ static void input_and_checkpoint_have_their_buckets(void **state)
     bench.lab->fault.checkpoint_ns = 0;
     lab_judge_many(bench.lab, &bench.judge, 3);
     near(bucket(&bench, LEDGER_CHECKPOINT) - saved, 4 * 3 * 0.080, 0.05);
-    sum_is_whole(&bench);
+    sum_is_complete(&bench);
     bench_close(&bench);
 }
 
@@ -232,7 +232,7 @@ static void one_ranks_late_input_is_booked_once(void **state)
                 end[LEDGER_STRAGGLER_WAIT] - 2 * middle[LEDGER_STRAGGLER_WAIT] +
                 begin[LEDGER_STRAGGLER_WAIT];
         near(found, lost * bench.lab->world, 0.05);
-        sum_is_whole(&bench);
+        sum_is_complete(&bench);
         bench_close(&bench);
     }
 }
@@ -259,7 +259,7 @@ static void a_rollback_is_lost_and_the_pause_is_restart(void **state)
     near(bucket(&bench, LEDGER_RESTART), 4 * 2.5, 0.01);
     near(bucket(&bench, LEDGER_PRODUCTIVE), productive * 21 / 20, 0.05);
     judge_state_end(&bench.judge, now_of(bench.lab) + 20 * MS);
-    sum_is_whole(&bench);
+    sum_is_complete(&bench);
     bench_close(&bench);
 }
 
@@ -278,7 +278,7 @@ static void the_sum_holds_while_clocks_are_found(void **state)
         lab_judge(bench.lab, &bench.judge);
         if (step == 30)
             bench.lab->fault.skew_ns[2] -= 50 * MS;
-        sum_is_whole(&bench);
+        sum_is_complete(&bench);
     }
     bench_close(&bench);
 }
@@ -298,7 +298,7 @@ static void steps_that_were_not_seen_are_unattributed(void **state)
     }
     lab_judge_many(bench.lab, &bench.judge, 5);
     near(bucket(&bench, LEDGER_UNATTRIBUTED) - before, missed, 0.03);
-    sum_is_whole(&bench);
+    sum_is_complete(&bench);
     bench_close(&bench);
 }
 
@@ -367,6 +367,51 @@ static void an_attempt_before_any_run_breaks_nothing(void **state)
     ledger_book_destroy(book);
 }
 
+/* Eight ranks, ten places: two are spare for four seconds, then both are down for six. */
+static void places_beyond_the_ranks_are_spare_or_down(void **state)
+{
+    struct places places = { .mono_ns = 0, .allocated = 10, .spare = 2 };
+    struct ledger_book *book;
+    struct ledger ledger;
+    size_t bytes;
+
+    (void)state;
+    assert_int_equal(ledger_book_create(&book), 0);
+    ledger_run(book, 8, 0);
+    bytes = ledger_book_bytes(book);
+    ledger_places(book, &places);
+    places = (struct places){ .mono_ns = 4000 * MS, .allocated = 10, .down = 2 };
+    ledger_places(book, &places);
+    ledger_end(book, 10000 * MS);
+    ledger_read(book, &ledger);
+    near(ledger.gpu_seconds[LEDGER_SPARE], 8, 1e-9);
+    near(ledger.gpu_seconds[LEDGER_DOWN], 12, 1e-9);
+    near(ledger_total(&ledger), 100, 1e-9); /* places x seconds */
+    assert_int_equal(ledger.ranks, 8);
+    assert_int_equal(ledger_book_bytes(book), bytes); /* no account for each of them */
+    ledger_book_destroy(book);
+}
+
+/* The job goes on with six of its eight ranks: the other two have accounts, and are down, not spare. */
+static void ranks_whose_places_are_down_are_not_spare(void **state)
+{
+    const struct places places = { .mono_ns = 4000 * MS, .allocated = 8, .down = 2 };
+    struct ledger_book *book;
+    struct ledger ledger;
+
+    (void)state;
+    assert_int_equal(ledger_book_create(&book), 0);
+    ledger_run(book, 8, 0);
+    ledger_workers_restarted(book, 6, 4000 * MS);
+    ledger_places(book, &places);
+    ledger_end(book, 10000 * MS);
+    ledger_read(book, &ledger);
+    near(ledger.gpu_seconds[LEDGER_DOWN], 12, 1e-9);
+    assert_true(ledger.gpu_seconds[LEDGER_SPARE] == 0);
+    near(ledger_total(&ledger), 80, 1e-9);
+    ledger_book_destroy(book);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +428,8 @@ int main(void)
         cmocka_unit_test(what_a_hang_costs_counts_from_its_beginning),
         cmocka_unit_test(what_a_hang_costs_is_no_other_verdicts),
         cmocka_unit_test(an_attempt_before_any_run_breaks_nothing),
+        cmocka_unit_test(places_beyond_the_ranks_are_spare_or_down),
+        cmocka_unit_test(ranks_whose_places_are_down_are_not_spare),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

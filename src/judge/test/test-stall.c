@@ -240,6 +240,21 @@ static void a_loader_is_named_beside_a_node_without_cpus(void **state)
     bench_close(&bench);
 }
 
+/* The loader of the rank that waits for the other goes on meanwhile, so its own batches seem to come earlier. */
+static void loaders_that_are_all_slow_are_the_jobs_although_one_is_waited_for(void **state)
+{
+    struct lab_config config = layout(1, 1, 2);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    sleep_in_data(&bench, 0, 1, 60 * MS);
+    sleep_in_data(&bench, 1, 2, 25 * MS);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA)->rank_count, 0);
+    bench_close(&bench);
+}
+
 static void a_stalled_input_is_over_when_batches_come_again(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -453,6 +468,40 @@ static void one_rank_that_is_late_by_itself_is_not_the_storages(void **state)
     bench_close(&bench);
 }
 
+static void after_one_short_pause_a_very_long_one_is_enough(void **state)
+{
+    static const struct {
+        int64_t ms;
+        size_t verdicts;
+    } tries[] = { { 300, 0 }, { 3000, 1 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(tries); i++) {
+        struct lab_config config = layout(1, 1, 4);
+        struct bench bench = bench_open(&config);
+
+        rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 1);
+        rounds(&bench, &bench.lab->fault.checkpoint_ns, tries[i].ms * MS, 1);
+        assert_int_equal(bench.judge.verdicts.count, tries[i].verdicts);
+        bench_close(&bench);
+    }
+}
+
+/* An agent looks at its ranks together: in the first moments of a save all of them write. */
+static void samples_of_one_moment_are_not_the_storages(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        seen_saving(&bench, rank, 1, 1);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 600 * MS, 1);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    bench_close(&bench);
+}
+
 static void a_checkpoint_whose_beats_come_late_becomes_the_storages(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -653,6 +702,7 @@ int main(void)
         cmocka_unit_test(ranks_on_a_slow_storage_are_named_together),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_inputs_fault),
         cmocka_unit_test(a_loader_is_named_beside_a_node_without_cpus),
+        cmocka_unit_test(loaders_that_are_all_slow_are_the_jobs_although_one_is_waited_for),
         cmocka_unit_test(a_stalled_input_is_over_when_batches_come_again),
         cmocka_unit_test(without_device_times_we_are_less_sure),
         cmocka_unit_test(a_batch_that_is_very_late_now_and_then_is_said_too),
@@ -664,6 +714,8 @@ int main(void)
         cmocka_unit_test(ranks_seen_in_state_d_make_it_the_storages),
         cmocka_unit_test(one_rank_on_slow_storage_is_not_hidden_by_those_on_sound_storage),
         cmocka_unit_test(one_rank_that_is_late_by_itself_is_not_the_storages),
+        cmocka_unit_test(after_one_short_pause_a_very_long_one_is_enough),
+        cmocka_unit_test(samples_of_one_moment_are_not_the_storages),
         cmocka_unit_test(a_checkpoint_whose_beats_come_late_becomes_the_storages),
         cmocka_unit_test(an_input_that_is_seen_waiting_for_storage_becomes_the_storages),
         cmocka_unit_test(an_evaluation_that_takes_far_longer_than_before_is_said),

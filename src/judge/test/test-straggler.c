@@ -326,6 +326,29 @@ static void one_that_a_restart_from_the_beginning_healed_is_over(void **state)
     bench_close(&bench);
 }
 
+/* What holds up a rank for a tenth of a second is in five short steps, and is still one event. */
+static void a_moment_is_none_however_many_steps_it_has(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+
+    (void)state;
+    config.micros = 1;
+    config.block_ns /= 4;
+    config.optimizer_ns /= 4;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    bench.lab->fault.stretch[1] = 0.6;
+    lab_judge_many(bench.lab, &bench.judge, 5);
+    bench.lab->fault.stretch[1] = 0;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    bench.lab->fault.stretch[1] = 0.6;
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_named(&bench, 1, LAYER_GPU);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +363,7 @@ int main(void)
         cmocka_unit_test(without_a_layout_ranks_that_do_the_same_are_peers),
         cmocka_unit_test(noise_alone_is_never_a_verdict),
         cmocka_unit_test(one_slow_step_is_not_a_straggler),
+        cmocka_unit_test(a_moment_is_none_however_many_steps_it_has),
         cmocka_unit_test(a_job_that_is_slower_as_a_whole_has_no_straggler),
         cmocka_unit_test(it_closes_when_the_fault_ends_and_comes_back_as_the_same),
         cmocka_unit_test(a_verdict_costs_what_the_fault_cost),

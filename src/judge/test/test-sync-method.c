@@ -14,8 +14,8 @@
 #define BYTES 26214400
 
 /* All members of a communicator tell it. */
-static void tell_at(struct bench *bench, uint64_t comm, uint64_t step, uint32_t channels,
-                    const char *text)
+static void put_method_at(struct bench *bench, uint64_t comm, uint64_t step, uint32_t channels,
+                          const char *text)
 {
     for (uint32_t rank = 0; rank < bench->lab->world; rank++) {
         struct fact_comm member;
@@ -40,9 +40,9 @@ static uint64_t next_step(const struct bench *bench)
     return bench->lab->step + 1;
 }
 
-static void tell(struct bench *bench, uint64_t comm, uint32_t channels, const char *text)
+static void put_method(struct bench *bench, uint64_t comm, uint32_t channels, const char *text)
 {
-    tell_at(bench, comm, next_step(bench), channels, text);
+    put_method_at(bench, comm, next_step(bench), channels, text);
 }
 
 static struct lab_config two_nodes(uint32_t tp)
@@ -60,8 +60,8 @@ static struct bench healthy(bool told)
     struct bench bench = bench_open(&config);
 
     if (told) {
-        tell_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
-        tell_at(&bench, DP1, UINT64_MAX, 16, "RING/SIMPLE");
+        put_method_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
+        put_method_at(&bench, DP1, UINT64_MAX, 16, "RING/SIMPLE");
     }
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     assert_int_equal(bench.judge.verdicts.count, 0);
@@ -106,7 +106,7 @@ static void fewer_channels_than_before_are_the_cause(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    tell(&bench, DP1, 2, "RING/SIMPLE");
+    put_method(&bench, DP1, 2, "RING/SIMPLE");
     slow(&bench, DP1);
     verdict = only_verdict(&bench);
     assert_string_equal(verdict->cause, "fewer channels than before: 2, were 16");
@@ -124,7 +124,7 @@ static void another_algorithm_is_said_and_nobody_is_blamed_for_it(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    tell(&bench, DP1, 16, "TREE/LL");
+    put_method(&bench, DP1, 16, "TREE/LL");
     slow(&bench, DP1);
     verdict = only_verdict(&bench);
     assert_string_equal(verdict->cause, "another algorithm than before: TREE/LL, was RING/SIMPLE");
@@ -141,9 +141,9 @@ static void inside_a_node_fewer_channels_have_no_layer(void **state)
     (void)state;
     config.per_node = 4;
     bench = bench_open(&config);
-    tell(&bench, 0x1000, 24, "RING/LL128"); /* a tensor parallel one */
+    put_method(&bench, 0x1000, 24, "RING/LL128"); /* a tensor parallel one */
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    tell(&bench, 0x1000, 12, "RING/LL128");
+    put_method(&bench, 0x1000, 12, "RING/LL128");
     slow(&bench, 0x1000);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 12, were 24");
     assert_int_equal(only_verdict(&bench)->layer, LAYER_UNKNOWN);
@@ -156,7 +156,7 @@ static void it_holds_from_the_step_in_which_it_was_told(void **state)
     struct bench bench = healthy(true);
 
     (void)state;
-    tell_at(&bench, DP1, next_step(&bench) + 5, 2, "RING/SIMPLE");
+    put_method_at(&bench, DP1, next_step(&bench) + 5, 2, "RING/SIMPLE");
     lab_judge_many(bench.lab, &bench.judge, 5);
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
@@ -172,12 +172,12 @@ static void put(const struct verdict *verdict, struct buf *out)
 /* The network becomes slow long after it: every byte is as if nobody had told. */
 static void a_change_that_cost_nothing_is_never_said(void **state)
 {
-    CLEAN(buf_fini) struct buf said = { 0 }, untold = { 0 };
+    CLEAN(buf_fini) struct buf reported = { 0 }, silent = { 0 };
     struct bench bench = healthy(true), other = healthy(false);
 
     (void)state;
-    tell(&bench, DP0, 2, "TREE/LL");
-    tell(&bench, DP1, 2, "TREE/LL");
+    put_method(&bench, DP0, 2, "TREE/LL");
+    put_method(&bench, DP1, 2, "TREE/LL");
     for (int i = 0; i < 2; i++) {
         struct bench *at = i ? &other : &bench;
 
@@ -185,10 +185,10 @@ static void a_change_that_cost_nothing_is_never_said(void **state)
         assert_int_equal(at->judge.verdicts.count, 0);
         at->lab->fault.fabric = 7;
         lab_judge_many(at->lab, &at->judge, 20);
-        put(only_verdict(at), i ? &untold : &said);
+        put(only_verdict(at), i ? &silent : &reported);
     }
-    assert_int_equal(said.size, untold.size);
-    assert_memory_equal(said.data, untold.data, said.size);
+    assert_int_equal(reported.size, silent.size);
+    assert_memory_equal(reported.data, silent.data, reported.size);
     bench_close(&bench);
     bench_close(&other);
 }
@@ -199,10 +199,10 @@ static void a_library_that_goes_to_and_fro_has_both_ways(void **state)
 
     (void)state;
     for (int i = 0; i < 12; i++) {
-        tell(&bench, DP1, i % 2 ? 16 : 4, "RING/SIMPLE");
+        put_method(&bench, DP1, i % 2 ? 16 : 4, "RING/SIMPLE");
         lab_judge(bench.lab, &bench.judge);
     }
-    tell(&bench, DP1, 4, "RING/SIMPLE");
+    put_method(&bench, DP1, 4, "RING/SIMPLE");
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "transfers of some communicators are slow");
     bench_close(&bench);
@@ -215,7 +215,7 @@ static void most_of_what_is_slow_must_have_changed(void **state)
     for (uint64_t comm = DP0; comm <= DP1; comm++) { /* one of them is the slowest */
         struct bench bench = healthy(true);
 
-        tell(&bench, comm, 2, "RING/SIMPLE");
+        put_method(&bench, comm, 2, "RING/SIMPLE");
         bench.lab->fault.fabric = 7;
         lab_judge_many(bench.lab, &bench.judge, 8);
         assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
@@ -229,8 +229,8 @@ static void in_one_step_the_fewest_count_whoever_tells_last(void **state)
     struct bench bench = healthy(true);
 
     (void)state;
-    tell(&bench, DP1, 2, "RING/SIMPLE");
-    tell(&bench, DP1, 16, "RING/SIMPLE");
+    put_method(&bench, DP1, 2, "RING/SIMPLE");
+    put_method(&bench, DP1, 16, "RING/SIMPLE");
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
     bench_close(&bench);
@@ -243,8 +243,8 @@ static void fewer_channels_since_the_restart_are_said_so(void **state)
 
     (void)state;
     restart(&bench);
-    tell_at(&bench, DP0, UINT64_MAX, 2, "RING/SIMPLE");
-    tell_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
+    put_method_at(&bench, DP0, UINT64_MAX, 2, "RING/SIMPLE");
+    put_method_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
     bench.lab->fault.fabric = 7;
     lab_judge_many(bench.lab, &bench.judge, 8);
     verdict = only_verdict(&bench);
@@ -261,8 +261,8 @@ static void one_that_is_slow_through_two_restarts_is_still_known(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         restart(&bench);
-        tell_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
-        tell_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
+        put_method_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
+        put_method_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
         slow(&bench, DP1);
     }
     assert_string_equal(only_verdict(&bench)->cause,
@@ -277,8 +277,8 @@ static void without_a_past_it_is_held_against_its_peers(void **state)
 
     (void)state;
     restart(&bench);
-    tell_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
-    tell_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
+    put_method_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
+    put_method_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
     slow(&bench, DP1);
     verdict = only_verdict(&bench);
     assert_string_equal(verdict->cause,
@@ -294,8 +294,8 @@ static void peers_that_are_slow_themselves_show_nothing(void **state)
         struct bench bench = healthy(false);
 
         restart(&bench);
-        tell_at(&bench, DP0, UINT64_MAX, which ? 16 : 2, "RING/SIMPLE");
-        tell_at(&bench, DP1, UINT64_MAX, which ? 2 : 16, "RING/SIMPLE");
+        put_method_at(&bench, DP0, UINT64_MAX, which ? 16 : 2, "RING/SIMPLE");
+        put_method_at(&bench, DP1, UINT64_MAX, which ? 2 : 16, "RING/SIMPLE");
         bench.lab->fault.fabric = 7;
         lab_judge_many(bench.lab, &bench.judge, 8);
         assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
@@ -310,8 +310,8 @@ static void what_it_always_had_is_not_why(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    tell(&bench, DP0, 16, "RING/SIMPLE");
-    tell(&bench, DP1, 2, "RING/SIMPLE");
+    put_method(&bench, DP0, 16, "RING/SIMPLE");
+    put_method(&bench, DP1, 2, "RING/SIMPLE");
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "transfers of some communicators are slow");
@@ -325,15 +325,15 @@ static void what_was_usual_once_may_be_slow_today(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    tell(&bench, DP1, 2, "RING/SIMPLE");
+    put_method(&bench, DP1, 2, "RING/SIMPLE");
     bench.lab->fault.slow_comm = DP1;
     bench.lab->fault.comm = 7;
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     assert_int_equal(bench.judge.verdicts.count, 0);
-    tell(&bench, DP1, 16, "RING/SIMPLE");
+    put_method(&bench, DP1, 16, "RING/SIMPLE");
     bench.lab->fault.comm = 0;
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    tell(&bench, DP1, 2, "RING/SIMPLE");
+    put_method(&bench, DP1, 2, "RING/SIMPLE");
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
     bench_close(&bench);

@@ -285,7 +285,7 @@ static void program_show(const struct program *program, struct scene *scene, str
 static void in_random_programs_those_who_stopped_are_named_and_nobody_else(void **state)
 {
     struct rand rand = { 20240607 };
-    uint32_t told = 0;
+    uint32_t count = 0;
 
     (void)state;
     for (int round = 0; round < 3000; round++) {
@@ -306,10 +306,10 @@ static void in_random_programs_those_who_stopped_are_named_and_nobody_else(void 
         }
         for (uint32_t i = 0; waits && i < found->culprits; i++) /* never a victim */
             assert_int_equal(program.at[found->culprit[i]], program.stops[found->culprit[i]]);
-        told += waits;
+        count += waits;
         scene_close(&scene);
     }
-    assert_true(told > 1000);
+    assert_true(count > 1000);
 }
 
 int main(void)

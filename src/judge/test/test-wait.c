@@ -63,7 +63,7 @@ static void one_who_burns_cpu_is_slow_and_not_hung(void **state)
 
     (void)state;
     all_but(&scene, 8, 3, 60);
-    scene.rank[3].burns = 0.97;
+    scene.rank[3].cpus = 0.97;
     assert_null(look(&scene));
     scene.rank[3].stuck_ns = 601 * S;
     names_only(&scene, 3, WAIT_ABSENT);
@@ -140,9 +140,9 @@ static void one_who_is_stopped_inside_is_named(void **state)
     (void)state;
     all_but(&scene, 8, 99, 11);
     scene.rank[5].state = 'T';
-    names_only(&scene, 5, WAIT_HELD);
+    names_only(&scene, 5, WAIT_STOPPED);
     scene.rank[5].state = 't';
-    names_only(&scene, 5, WAIT_HELD);
+    names_only(&scene, 5, WAIT_STOPPED);
     scene_close(&scene);
 }
 
@@ -156,7 +156,7 @@ static void a_device_that_does_not_come_to_what_was_launched_is_named(void **sta
     op = &scene.rank[2].op[0];
     op->started = false;
     scene.rank[2].channel[0] = (struct beat_channel){ WORLD_ID, 0, 0, 8, 7, 7 };
-    scene.rank[2].burns = 1; /* its host spins in a synchronise */
+    scene.rank[2].cpus = 1; /* its host spins in a synchronise */
     names_only(&scene, 2, WAIT_LAUNCHED);
     scene_close(&scene);
 }
@@ -348,6 +348,133 @@ static void all_entered_and_nothing_moves_names_nobody(void **state)
     scene_close(&scene);
 }
 
+/* ---- operations of which only the launch is known ---- */
+
+/* Has launched so many collectives of that communicator, as all-to-all on NCCL. */
+static void launched(struct scene *scene, uint32_t rank, uint64_t comm, uint64_t count)
+{
+    channel(scene, rank, comm, 0, 0, count, BEAT_UNKNOWN, BEAT_UNKNOWN);
+}
+
+/* Every rank has exchanged `count` messages with the other of its pair, and with itself. */
+static void exchanged(struct scene *scene, uint32_t rank, uint64_t count)
+{
+    for (uint32_t peer = 0; peer < 2; peer++) {
+        channel(scene, rank, PAIR_ID(rank / 2), LOCKSTEP_OP_SEND, peer, count, BEAT_UNKNOWN,
+                BEAT_UNKNOWN);
+        channel(scene, rank, PAIR_ID(rank / 2), LOCKSTEP_OP_RECV, peer, count, BEAT_UNKNOWN,
+                BEAT_UNKNOWN);
+    }
+}
+
+static void one_who_has_launched_less_is_named(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 8);
+    for (uint32_t rank = 0; rank < 8; rank++) {
+        launched(&scene, rank, WORLD_ID, rank == 3 ? 7 : 8);
+        scene.rank[rank].cpus = rank == 3 ? 0.01 : 1; /* the others spin in a synchronise */
+        scene.rank[rank].phase = 0;
+    }
+    names_only(&scene, 3, WAIT_ABSENT);
+    assert_int_equal(scene.found[0].victims, 7);
+    scene.rank[5].advanced = true; /* it is not stuck: its newest launch may be over */
+    scene.rank[3].stuck_ns = 0;
+    assert_null(look(&scene));
+    scene_close(&scene);
+}
+
+static void a_wait_in_an_all_to_all_is_followed_to_who_has_not_come(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 4); /* experts in pairs (0, 1) and (2, 3); the world has times */
+    for (uint32_t rank = 0; rank < 4; rank++)
+        exchanged(&scene, rank, rank == 3 ? 19 : 20);
+    in(&scene, 0, WORLD_ID, 5, 11);
+    in(&scene, 1, WORLD_ID, 5, 11);
+    out(&scene, 2, WORLD_ID, 5); /* held up by 3, in messages that have no times */
+    out(&scene, 3, WORLD_ID, 5);
+    names_only(&scene, 3, WAIT_ABSENT);
+    assert_int_equal(scene.found[0].victims, 3);
+    scene_close(&scene);
+}
+
+static void launches_that_all_have_made_name_nobody(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 4);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        exchanged(&scene, rank, 20);
+        scene.rank[rank].phase = 0;
+    }
+    assert_null(look(&scene));
+    for (uint32_t rank = 0; rank < 4; rank++)
+        scene.rank[rank].device_wait = true;
+    assert_non_null(look(&scene)); /* nothing advances: that is never healthy */
+    assert_int_equal(scene.found[0].kind, WAIT_STILL);
+    assert_int_equal(scene.found[0].op.age_ns, 12 * S);
+    assert_int_equal(scene.found[0].culprits, 0);
+    assert_int_equal(scene.found[0].victims, 4);
+    scene_close(&scene);
+}
+
+/* ---- hosts that wait for their devices, and processes that are stopped ---- */
+
+static void one_who_spins_for_its_device_is_waiting_and_not_busy(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    all_but(&scene, 8, 3, 11);
+    scene.rank[3].cpus = 1;
+    scene.rank[3].device_wait = true;
+    names_only(&scene, 3, WAIT_DEVICE);
+    scene_close(&scene);
+}
+
+static void one_who_does_not_wait_for_its_device_while_all_others_do_is_named(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 4);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        scene.rank[rank].device_wait = rank != 2;
+        scene.rank[rank].cpus = rank == 2 ? 0 : 1;
+    }
+    names_only(&scene, 2, WAIT_LOCAL);
+    assert_int_equal(scene.found[0].victims, 3);
+    scene.rank[2].cpus = 1; /* it computes on its host: it may need long */
+    assert_null(look(&scene));
+    scene_close(&scene);
+}
+
+static void one_who_is_stopped_is_named_without_any_operation(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene, 4);
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        scene.rank[rank].phase = 0;
+        scene.rank[rank].cpus = 1;
+    }
+    assert_null(look(&scene));
+    scene.rank[2].state = 'T';
+    names_only(&scene, 2, WAIT_STOPPED);
+    assert_int_equal(scene.found[0].victims, 3);
+    scene.rank[0].advanced = true;
+    scene.rank[0].stuck_ns = 0;
+    assert_null(look(&scene)); /* the others go on without it */
+    scene_close(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +498,12 @@ int main(void)
         cmocka_unit_test(stuck_messages_without_a_node_in_common_name_nobody),
         cmocka_unit_test(a_message_that_both_ends_are_in_is_a_link_and_neither_is_named),
         cmocka_unit_test(all_entered_and_nothing_moves_names_nobody),
+        cmocka_unit_test(one_who_has_launched_less_is_named),
+        cmocka_unit_test(a_wait_in_an_all_to_all_is_followed_to_who_has_not_come),
+        cmocka_unit_test(launches_that_all_have_made_name_nobody),
+        cmocka_unit_test(one_who_spins_for_its_device_is_waiting_and_not_busy),
+        cmocka_unit_test(one_who_does_not_wait_for_its_device_while_all_others_do_is_named),
+        cmocka_unit_test(one_who_is_stopped_is_named_without_any_operation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

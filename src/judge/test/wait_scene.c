@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 static const struct wait_rule rule = {
-    .limit_ns = 10 * S, .stuck_ns = 5 * S, .late_ns = 600 * S, .burns = 0.5
+    .limit_ns = 10 * S, .stuck_ns = 5 * S, .late_ns = 600 * S, .busy_cpus = 0.5
 };
 
 void join(struct model *model, uint64_t id, uint32_t rank, uint32_t index, uint32_t size)
@@ -39,7 +39,7 @@ void scene_open(struct scene *scene, uint32_t world)
                                                 .phase = LOCKSTEP_PHASE_BACKWARD,
                                                 .stuck_ns = 12 * S,
                                                 .phase_age_ns = 12 * S,
-                                                .burns = 0.01,
+                                                .cpus = 0.01,
                                                 .op = scene->op[rank],
                                                 .channel = scene->channel[rank] };
     }
@@ -104,7 +104,7 @@ const struct wait_finding *look(struct scene *scene)
     return scene->count ? &scene->found[0] : NULL;
 }
 
-void names_only(struct scene *scene, uint32_t culprit, enum wait_how how)
+void names_only(struct scene *scene, uint32_t culprit, enum wait_cause cause)
 {
     const struct wait_finding *found = look(scene);
 
@@ -113,7 +113,7 @@ void names_only(struct scene *scene, uint32_t culprit, enum wait_how how)
     assert_int_equal(found->kind, WAIT_ROOTS);
     assert_int_equal(found->culprits, 1);
     assert_int_equal(found->culprit[0], culprit);
-    assert_int_equal(found->how[0], how);
+    assert_int_equal(found->cause[0], cause);
 }
 
 void all_but(struct scene *scene, uint32_t world, uint32_t absent, int64_t age_s)

@@ -36,7 +36,7 @@ void out(struct scene *scene, uint32_t rank, uint64_t comm, uint64_t count);
 struct beat_op *message(struct scene *scene, uint32_t rank, uint8_t what, uint32_t peer,
                         uint64_t ordinal, int64_t age_s);
 const struct wait_finding *look(struct scene *scene);
-void names_only(struct scene *scene, uint32_t culprit, enum wait_how how);
+void names_only(struct scene *scene, uint32_t culprit, enum wait_cause cause);
 void all_but(struct scene *scene, uint32_t world, uint32_t absent, int64_t age_s);
 
 #endif

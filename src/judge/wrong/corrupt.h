@@ -5,11 +5,14 @@
 #ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 
+#include <stddef.h>
+
 struct corrupt_book;
 struct judge_state;
 
 int corrupt_book_create(struct corrupt_book **ret);
 void corrupt_book_destroy(struct corrupt_book *book);
+size_t corrupt_book_bytes(const struct corrupt_book *book); /* of memory, about */
 void corrupt_numbers(
     struct judge_state *judge); /* judges those of judge state->whole, also of a bare one */
 void corrupt_attempt(struct corrupt_book *book); /* a new one begins: parameters were read again */

@@ -1,4 +1,4 @@
-/* corrupt_private.h - what the files of the judge of wrong numbers share.
+/* corrupt_private.h - shared by the files of the judge of wrong numbers.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -9,41 +9,41 @@
 #include "judge/state.h"
 #include "judge/wrong/corrupt.h"
 
-#define CORRUPT_PARTS_MAX (1u << 20) /* parts of all ranks that are remembered */
-#define CORRUPT_WINDOW 16            /* values of a rank that say what is typical */
+#define CORRUPT_PARTS_MAX (1u << 20) /* remembered parts of all ranks */
+#define CORRUPT_WINDOW 16            /* values of a rank that show what is typical */
 
-#define DIGEST_LATE 8 /* steps after its turn in which a digest is told, at most */
+#define DIGEST_LATE 8 /* a digest arrives at most so many steps after its turn */
 #define NO_PART UINT32_MAX
 
-struct digest_member {  /* a rank's digest of one part in one step */
-    uint64_t turn;      /* the step in which it was taken */
-    uint64_t crew, key; /* common to replicas; and to those of this part */
+struct digest_member {         /* a rank's digest of one part in one step */
+    uint64_t turn;             /* the step in which it was taken */
+    uint64_t replica_set, key; /* equal for replicas; and for digests of this part of them */
     uint64_t digest, class;
     uint32_t rank;
-    uint32_t number, of; /* which part */
-    uint32_t part;       /* in replicas.part, or NO_PART */
-    bool first;          /* none of this part was seen before */
-    bool same;           /* as when it was last seen */
-    bool updates;        /* an optimizer runs in the step that told it */
+    uint32_t part_number, part_count;
+    uint32_t part_slot; /* in replicas.part, or NO_PART */
+    bool first;         /* the first digest of this part */
+    bool same;          /* the digest is as it was the last time */
+    bool updates;       /* an optimizer runs in the step that sent it */
 };
 
-struct part_seen { /* one part of one rank's parameters, when it last became what it is */
+struct part_seen { /* one part of one rank's parameters, at its last change */
     uint64_t digest;
     uint64_t step;
-    uint32_t updates; /* of the rank's, up to and with that step */
-    bool changed;     /* it was something else before, in this attempt */
-    bool differs;     /* from its replicas, when it was last seen */
-    bool stuck;       /* it does not change, as a verdict says */
+    uint32_t updates; /* of the rank, up to and including that step */
+    bool changed;     /* it has changed in this attempt */
+    bool differs;     /* from its replicas, at its last digest */
+    bool stuck;       /* a verdict says that it does not change */
 };
 
 struct replicas {
-    struct map clean;    /* ranks and part: newest step at which all of them were equal, plus one */
-    struct map place;    /* rank and part: where it is in `part` */
-    struct map updating; /* shape's hash: 1 when an optimizer runs in it */
+    struct map clean_step;    /* ranks and part: newest step at which all were equal, plus one */
+    struct map part_slot;     /* rank and part: its index in `part` */
+    struct map shape_updates; /* hash of a shape: 1 if an optimizer runs in it */
     struct part_seen *part;
     uint32_t parts, room;
-    struct digest_member *hold; /* digests that wait for those of their replicas */
-    uint32_t holds, hold_room;
+    struct digest_member *waiting; /* digests that wait for those of their replicas */
+    uint32_t waiting_count, waiting_room;
 };
 
 enum value {
@@ -55,45 +55,45 @@ enum value {
 struct rank_values {
     double past[VALUE_COUNT][CORRUPT_WINDOW]; /* those that were not jumps */
     uint32_t count[VALUE_COUNT];
-    uint64_t rise_step[VALUE_COUNT]; /* since which they are well above what is typical; */
-    bool risen[VALUE_COUNT];         /* ... if they are */
-    uint32_t jumps[VALUE_COUNT];     /* values in a row that are far above it */
-    uint32_t aloft[VALUE_COUNT];     /* values in a row that are well above it, not far */
+    uint64_t rise_step[VALUE_COUNT]; /* the step since which they are well above what is typical, */
+    bool risen[VALUE_COUNT];         /* if they are */
+    uint32_t jump_values[VALUE_COUNT]; /* consecutive values far above it: jumps */
+    uint32_t high_values[VALUE_COUNT]; /* consecutive values well above it that are no jumps */
 };
 
-struct rank_numbers { /* by rank */
-    uint32_t updates; /* steps with an optimizer, before the newest */
-    uint32_t longest; /* updates between two changes of any part, at most */
-    uint32_t wrong;   /* its parts that differ or are stuck */
-    uint32_t parts;   /* as its newest digest says; 0: it tells none */
-    uint64_t turn;    /* of its newest digest, plus one */
-    bool changed;     /* some part has, in this attempt */
-    bool odd;         /* not finite at the first step of the streak */
+struct rank_numbers {           /* by rank */
+    uint32_t updates;           /* steps with an optimizer, before the newest */
+    uint32_t longest_unchanged; /* largest number of updates between two changes of a part */
+    uint32_t wrong_parts;       /* that differ or are stuck */
+    uint32_t parts;             /* according to its newest digest; 0: it sends none */
+    uint64_t turn;              /* of its newest digest, plus one */
+    bool changed;               /* some part has changed in this attempt */
+    bool not_finite;            /* its value in the first step of the streak */
     struct rank_values values;
 };
 
-struct streak { /* steps in a row in which something was not finite */
+struct streak { /* consecutive steps in which some value was not finite */
     uint64_t step;
     uint32_t steps;
-    bool loss; /* some rank's loss was among it */
-    bool told;
-    uint32_t reporters[VALUE_COUNT], odd[VALUE_COUNT]; /* in its first step */
+    bool loss; /* of some rank's loss */
+    bool reported;
+    uint32_t reporters[VALUE_COUNT], not_finite[VALUE_COUNT]; /* ranks, in its first step */
 };
 
 struct corrupt_book {
     struct replicas replicas;
     struct rank_numbers *rank;
     uint32_t world;
-    bool finite; /* something finite was seen in this attempt */
+    bool finite; /* a finite value was seen in this attempt */
     struct streak streak;
 };
 
-/* corrupt_groups.c: compares what need not wait any longer. */
+/* corrupt_groups.c: compares the digests that need not wait any longer. */
 void groups_judge(struct judge_state *judge, struct corrupt_book *book);
-/* corrupt_values.c: what is not finite, and jumps. */
+/* corrupt_values.c: values that are not finite, and jumps. */
 void values_step(struct judge_state *judge, struct corrupt_book *book);
 
-/* The open verdict on these numbers of the rank; NULL: none. */
+/* The open verdict on the rank's numbers; NULL: none. */
 static inline struct tracked_verdict *corrupt_open(struct judge_state *judge, uint32_t rank)
 {
     return judge_state_open_verdict(judge, VERDICT_CORRUPTION, LAYER_COUNT, rank);
@@ -102,14 +102,14 @@ static inline struct tracked_verdict *corrupt_open(struct judge_state *judge, ui
 static inline struct part_seen *part_of(const struct corrupt_book *book,
                                         const struct digest_member *member)
 {
-    return member->part == NO_PART ? NULL : &book->replicas.part[member->part];
+    return member->part_slot == NO_PART ? NULL : &book->replicas.part[member->part_slot];
 }
 
 static inline void part_mark(struct corrupt_book *book, const struct digest_member *member,
                              bool *flag, bool on)
 {
     if (*flag != on)
-        book->rank[member->rank].wrong += on ? 1 : UINT32_MAX;
+        book->rank[member->rank].wrong_parts += on ? 1 : UINT32_MAX;
     *flag = on;
 }
 

@@ -1,8 +1,8 @@
-/* corrupt_values.c - losses and gradient norms that are not finite, or jump, and where that began.
+/* corrupt_values.c - losses and gradient norms that are not finite or jump, and the rank on which that began.
  *
- * One step after a rank computed nonsense its gradients are everybody's, so only the first step of it
- * tells who.  A loss that is not a number is always wrong; a gradient norm that is not finite
- * happens to sound jobs with scaled losses, which skip such a step, so it must last.
+ * One step after a rank computed a wrong gradient, all ranks have it, so only the first step shows the rank.  A loss that is
+ * not finite is always wrong.  A gradient norm that is not finite also occurs in healthy jobs with scaled losses, which skip
+ * such a step; so it is reported only if it lasts.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -12,6 +12,7 @@
 #include "core/clean.h"
 #include "judge/median.h"
 #include "judge/wrong/corrupt_private.h"
+#include "wire/field.h"
 
 static const struct {
     unsigned metric;
@@ -21,7 +22,7 @@ static const struct {
     [VALUE_NORM] = { LOCKSTEP_METRIC_GRAD_NORM, "gradient norm" },
 };
 
-static bool value_of(const struct job_step *job_step, uint32_t rank, int which, double *ret)
+static bool corrupt_value_of(const struct job_step *job_step, uint32_t rank, int which, double *ret)
 {
     const struct fact_step *step = &job_step->step_of[rank];
 
@@ -31,72 +32,68 @@ static bool value_of(const struct job_step *job_step, uint32_t rank, int which, 
     return true;
 }
 
-static bool is_finite(double value)
-{
-    return value - value == 0; /* neither infinite nor no number */
-}
-
 /* ---- not finite ---- */
 
-/* Counts what the ranks say in this step; true: something is not finite. */
-static bool step_count(const struct judge_state *judge, struct streak *ret, bool *finite)
+/* Counts the values of this step; true: some value is not finite. */
+static bool corrupt_step_count(const struct judge_state *judge, struct streak *ret, bool *finite)
 {
     *ret = (struct streak){ .step = judge->job_step->step, .steps = 1 };
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         for (int which = 0; which < VALUE_COUNT; which++) {
             double value;
 
-            if (!value_of(judge->job_step, rank, which, &value))
+            if (!corrupt_value_of(judge->job_step, rank, which, &value))
                 continue;
             ret->reporters[which]++;
-            ret->odd[which] += !is_finite(value);
-            *finite |= is_finite(value);
+            ret->not_finite[which] += !field_is_finite(value);
+            *finite |= field_is_finite(value);
         }
     }
-    ret->loss = ret->odd[VALUE_LOSS] > 0;
-    return ret->odd[VALUE_LOSS] || ret->odd[VALUE_NORM];
+    ret->loss = ret->not_finite[VALUE_LOSS] > 0;
+    return ret->not_finite[VALUE_LOSS] || ret->not_finite[VALUE_NORM];
 }
 
-/* Whose value it is: a value that is bad on all that tell it was reduced, or tells nothing.  Of two that
- * tell, the one that fewer have is nearer to where it began.
+/* The value that shows where it began; -1: none.  A value that is not finite on all reporting ranks was reduced over them and
+ * shows nothing.  Of two values, the one that is not finite on fewer ranks is closer to the origin.
  */
-static int telling_value(const struct streak *streak)
+static int corrupt_streak_value(const struct streak *streak)
 {
     int best = -1;
 
     for (int which = 0; which < VALUE_COUNT; which++) {
-        if (streak->odd[which] == 0 || streak->odd[which] == streak->reporters[which])
+        if (streak->not_finite[which] == 0 || streak->not_finite[which] == streak->reporters[which])
             continue;
-        if (best < 0 || streak->odd[which] < streak->odd[best])
+        if (best < 0 || streak->not_finite[which] < streak->not_finite[best])
             best = which;
     }
     return best;
 }
 
-static void streak_begin(const struct judge_state *judge, struct corrupt_book *book,
-                         const struct streak *fresh)
+static void corrupt_streak_begin(const struct judge_state *judge, struct corrupt_book *book,
+                                 const struct streak *fresh)
 {
-    int which = telling_value(fresh);
+    int which = corrupt_streak_value(fresh);
 
     book->streak = *fresh;
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         double value;
 
-        book->rank[rank].odd =
-            which >= 0 && value_of(judge->job_step, rank, which, &value) && !is_finite(value);
+        book->rank[rank].not_finite = which >= 0 &&
+                                      corrupt_value_of(judge->job_step, rank, which, &value) &&
+                                      !field_is_finite(value);
     }
 }
 
-static void streak_say(const struct judge_state *judge, const struct corrupt_book *book,
-                       struct verdict *draft)
+static void corrupt_streak_describe(const struct judge_state *judge,
+                                    const struct corrupt_book *book, struct verdict *draft)
 {
     const struct streak *streak = &book->streak;
-    int which = telling_value(streak);
+    int which = corrupt_streak_value(streak);
 
     for (int i = 0; i < VALUE_COUNT; i++) {
-        if (streak->odd[i])
+        if (streak->not_finite[i])
             verdict_because(draft, "metric", "%s is not finite in step %llu on %u of %u ranks",
-                            values[i].name, (unsigned long long)streak->step, streak->odd[i],
+                            values[i].name, (unsigned long long)streak->step, streak->not_finite[i],
                             streak->reporters[i]);
     }
     if (which < 0)
@@ -109,23 +106,24 @@ static void streak_say(const struct judge_state *judge, const struct corrupt_boo
         verdict_because(draft, "metric", "the last clean step is %llu: all values were finite",
                         (unsigned long long)streak->step - 1);
     snprintf(draft->cause, sizeof(draft->cause), "%s is not finite%s",
-             values[which >= 0                ? which
-                    : streak->odd[VALUE_LOSS] ? VALUE_LOSS
-                                              : VALUE_NORM]
+             values[which >= 0                       ? which
+                    : streak->not_finite[VALUE_LOSS] ? VALUE_LOSS
+                                                     : VALUE_NORM]
                  .name,
              which >= 0 ? ", first on the named ranks" : "");
 }
 
-/* A verdict on one of the ranks at which it began explains it: this is its echo. */
-static bool streak_is_echo(struct judge_state *judge, const struct corrupt_book *book)
+/* If a verdict on one of the first ranks is open, this is a follow-on error of it. */
+static bool corrupt_streak_is_echo(struct judge_state *judge, const struct corrupt_book *book)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        struct tracked_verdict *tracked = book->rank[rank].odd ? corrupt_open(judge, rank) : NULL;
+        struct tracked_verdict *tracked =
+            book->rank[rank].not_finite ? corrupt_open(judge, rank) : NULL;
 
         if (!tracked)
             continue;
         tracked->seen_step = judge->job_step->step;
-        if (!book->streak.told && tracked->verdict.echo_count == 0 &&
+        if (!book->streak.reported && tracked->verdict.echo_count == 0 &&
             tracked->verdict.since_step <= book->streak.step) {
             struct verdict_line *line = &tracked->verdict.echo[tracked->verdict.echo_count++];
 
@@ -140,37 +138,37 @@ static bool streak_is_echo(struct judge_state *judge, const struct corrupt_book 
     return false;
 }
 
-static void streak_accuse(struct judge_state *judge, const struct corrupt_book *book)
+static void corrupt_streak_accuse(struct judge_state *judge, const struct corrupt_book *book)
 {
     struct verdict draft = { .kind = VERDICT_CORRUPTION, .layer = LAYER_UNKNOWN };
     struct tracked_verdict *tracked;
     bool fresh;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (book->rank[rank].odd)
+        if (book->rank[rank].not_finite)
             judge_state_add_rank(judge, &draft, rank);
     }
     draft.confidence = draft.rank_count ? 0.85 : 0.7;
     draft.since_step = book->streak.step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    streak_say(judge, book, &draft);
+    corrupt_streak_describe(judge, book, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         tracked->seen_step = judge->job_step->step;
 }
 
-static void odd_step(struct judge_state *judge, struct corrupt_book *book)
+static void corrupt_not_finite_step(struct judge_state *judge, struct corrupt_book *book)
 {
     struct streak now;
     bool finite = false;
 
-    if (!step_count(judge, &now, &finite)) {
+    if (!corrupt_step_count(judge, &now, &finite)) {
         book->streak.steps = 0;
         book->finite |= finite;
         return;
     }
     if (book->streak.steps == 0)
-        streak_begin(judge, book, &now);
+        corrupt_streak_begin(judge, book, &now);
     else
         book->streak.steps++;
     book->streak.loss |= now.loss;
@@ -178,16 +176,16 @@ static void odd_step(struct judge_state *judge, struct corrupt_book *book)
     if (!book->streak.loss &&
         (!book->finite || book->streak.steps < judge->limits.corrupt_nan_steps))
         return;
-    if (!streak_is_echo(judge, book))
-        streak_accuse(judge, book);
-    book->streak.told = true;
+    if (!corrupt_streak_is_echo(judge, book))
+        corrupt_streak_accuse(judge, book);
+    book->streak.reported = true;
 }
 
 /* ---- jumps ---- */
 
-/* How far above what is typical for the rank the value is; from 1 on it is a jump. */
-static double value_height(const struct judge_state *judge, struct rank_values *at, int which,
-                           double value)
+/* How far the value is above the rank's typical one; 1 and more is a jump. */
+static double corrupt_value_height(const struct judge_state *judge, struct rank_values *at,
+                                   int which, double value)
 {
     uint32_t count = MIN(at->count[which], CORRUPT_WINDOW);
     double sorted[CORRUPT_WINDOW], median, limit, height = 0;
@@ -208,25 +206,27 @@ static void jumps_note(const struct judge_state *judge, struct corrupt_book *boo
         struct rank_values *at = &book->rank[rank].values;
         double risen = judge->limits.corrupt_risen_share, value, height;
 
-        if (!value_of(judge->job_step, rank, which, &value) || !is_finite(value))
+        if (!corrupt_value_of(judge->job_step, rank, which, &value) || !field_is_finite(value))
             continue;
-        height = value_height(judge, at, which, value);
+        height = corrupt_value_height(judge, at, which, value);
         if (height > risen && !at->risen[which])
             at->rise_step[which] = judge->job_step->step;
         at->risen[which] = height > risen;
-        at->jumps[which] = height >= 1 ? at->jumps[which] + 1 : 0;
-        at->aloft[which] = height > risen && height < 1 ? at->aloft[which] + 1 : 0;
-        if (!at->risen[which] || at->aloft[which] > CORRUPT_WINDOW) /* such is the job now */
+        at->jump_values[which] = height >= 1 ? at->jump_values[which] + 1 : 0;
+        at->high_values[which] = height > risen && height < 1 ? at->high_values[which] + 1 : 0;
+        if (!at->risen[which] ||
+            at->high_values[which] > CORRUPT_WINDOW) /* this is typical from now on */
             at->past[which][at->count[which]++ % CORRUPT_WINDOW] = value;
     }
 }
 
 struct jump {
-    uint64_t step; /* at which the first of those that last began */
+    uint64_t step; /* in which the first jump that lasts began */
     uint32_t began, ranks, reporters;
 };
 
-static bool rank_began(const struct corrupt_book *book, uint32_t rank, int which, uint64_t step)
+static bool corrupt_rank_began(const struct corrupt_book *book, uint32_t rank, int which,
+                               uint64_t step)
 {
     const struct rank_values *at = &book->rank[rank].values;
 
@@ -242,17 +242,17 @@ static struct jump jumps_count(const struct judge_state *judge, const struct cor
         const struct rank_values *at = &book->rank[rank].values;
         double value;
 
-        jump.reporters += value_of(judge->job_step, rank, which, &value);
+        jump.reporters += corrupt_value_of(judge->job_step, rank, which, &value);
         jump.ranks += at->risen[which];
-        if (at->jumps[which] >= judge->limits.corrupt_jump_steps)
+        if (at->jump_values[which] >= judge->limits.corrupt_jump_steps)
             jump.step = MIN(jump.step, at->rise_step[which]);
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
-        jump.began += rank_began(book, rank, which, jump.step);
+        jump.began += corrupt_rank_began(book, rank, which, jump.step);
     return jump;
 }
 
-static double typical_value(const struct rank_values *at, int which)
+static double corrupt_typical_value(const struct rank_values *at, int which)
 {
     uint32_t count = MIN(at->count[which], CORRUPT_WINDOW);
     double sorted[CORRUPT_WINDOW];
@@ -272,16 +272,16 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
     bool fresh;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (rank_began(book, rank, which, jump->step))
+        if (corrupt_rank_began(book, rank, which, jump->step))
             judge_state_add_rank(judge, &draft, rank);
     }
-    value_of(judge->job_step, draft.rank[0], which, &value);
+    corrupt_value_of(judge->job_step, draft.rank[0], which, &value);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause), "its %s jumped first", values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,
                     (unsigned long long)judge->job_step->step,
-                    typical_value(&book->rank[draft.rank[0]].values, which));
+                    corrupt_typical_value(&book->rank[draft.rank[0]].values, which));
     verdict_because(&draft, "metric", "in step %llu it jumped on %u of %u ranks, by now on %u",
                     (unsigned long long)jump->step, jump->began, jump->reporters, jump->ranks);
     if (jump->step > 0)
@@ -290,7 +290,7 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
     judge_state_find(judge, &draft, &fresh);
 }
 
-/* What all have at once is the data's or the schedule's.  What one has for a single step is a batch. */
+/* A jump on most ranks at once comes from the data or the schedule; a jump of a single step comes from its batch. */
 static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int which)
 {
     struct jump jump;
@@ -301,7 +301,7 @@ static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int
     if (jump.step == UINT64_MAX || 2 * jump.began > jump.reporters)
         return;
     for (uint32_t rank = 0; rank < judge->model.world && !open; rank++) {
-        if (rank_began(book, rank, which, jump.step))
+        if (corrupt_rank_began(book, rank, which, jump.step))
             open = corrupt_open(judge, rank);
     }
     if (open)
@@ -312,7 +312,7 @@ static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int
 
 void values_step(struct judge_state *judge, struct corrupt_book *book)
 {
-    odd_step(judge, book);
+    corrupt_not_finite_step(judge, book);
     for (int which = 0; which < VALUE_COUNT; which++)
         jumps_step(judge, book, which);
 }

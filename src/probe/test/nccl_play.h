@@ -1,4 +1,4 @@
-/* nccl_play.h - plays NCCL: calls the tables that liblockstep.so exports as NCCL does, in either version.
+/* nccl_play.h - plays NCCL: calls the tables that liblockstep.so exports as NCCL does, in any version.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +15,7 @@
 #define PLAY_CLOCK_AHEAD 1700000000 /* of the host, in seconds: the device tells the time of day */
 
 static int play_version = 5;
+static const char *const play_names[] = { "", "", "", "", "version 4", "version 5", "version 6" };
 static int play_mask; /* one for all communicators, and it stays: the plugin keeps its address */
 
 static inline uint64_t play_timer(uint64_t host_ns)
@@ -27,7 +28,9 @@ static inline void *play_init(uint64_t id, const char *name, int ranks, int rank
     void *context = &play_mask; /* to be overwritten */
     int result = play_version == 4
                      ? ncclProfiler_v4.init(&context, &play_mask, name, id, 1, ranks, rank, NULL)
-                     : ncclProfiler_v5.init(&context, id, &play_mask, name, 1, ranks, rank, NULL);
+                 : play_version == 5
+                     ? ncclProfiler_v5.init(&context, id, &play_mask, name, 1, ranks, rank, NULL)
+                     : ncclProfiler_v6.init(&context, id, &play_mask, name, 1, ranks, rank, NULL);
 
     return result == 0 ? context : &play_mask;
 }
@@ -47,9 +50,12 @@ static inline void *play_start_v4(void *context, struct nccl_descr_v4 descr)
 
 static inline void *play_start_v5(void *context, struct nccl_descr_v5 descr)
 {
+    struct nccl_descr_v6 wider = { .v5 = descr };
     void *handle = &play_mask;
+    int result = play_version == 6 ? ncclProfiler_v6.start(context, &handle, &wider)
+                                   : ncclProfiler_v5.start(context, &handle, &descr);
 
-    return ncclProfiler_v5.start(context, &handle, &descr) == 0 ? handle : &play_mask;
+    return result == 0 ? handle : &play_mask;
 }
 
 static inline void *play_group(void *context)

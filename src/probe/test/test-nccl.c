@@ -8,7 +8,9 @@
 
 #include "probe/nccl_private.h"
 
-#define ALL_EVENTS (NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL)
+#define ALL_EVENTS                                                                                 \
+    (NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL |                                        \
+     (play_version == 6 ? NCCL_EVENT_CE_COLL : 0))
 
 static int ring_closed(struct ring_reader *reader)
 {
@@ -68,6 +70,44 @@ static void the_communicator_of_all_ranks_is_the_world(void **state)
 
     assert_int_equal(ring_reader_comm(stage.reader, 0, &comm), 1);
     assert_int_equal(comm.kind, LOCKSTEP_COMM_WORLD);
+    stage_close(&stage);
+}
+
+/* ---- what a communicator is for ---- */
+
+static struct ring_comm_info comm_at(const struct stage *stage, uint32_t place)
+{
+    struct ring_comm_info comm;
+
+    assert_int_equal(ring_reader_comm(stage->reader, place, &comm), 1);
+    return comm;
+}
+
+static void a_group_that_is_expected_gives_its_communicator_name_and_kind(void **state)
+{
+    struct stage stage = stage_open(state); /* has place 0 */
+    void *context[5];
+
+    nccl_group(2, 1, LOCKSTEP_COMM_TP, "tp");
+    context[0] = play_init(80, NULL, 2, 0); /* another rank of it, so it is another */
+    context[1] = play_init(81, NULL, 2, 1);
+    context[2] = play_init(82, NULL, 2, 1); /* it was one communicator's */
+    nccl_group(2, 1, LOCKSTEP_COMM_DP, "dp");
+    context[3] = play_init(83, "mine", 2, 1); /* the program's own name counts */
+    nccl_group(2, 1, 99, "odd");
+    nccl_group(0, 0, 0, NULL);
+    context[4] = play_init(84, "", 2, 1);
+    assert_string_equal(comm_at(&stage, 1).name, "nccl");
+    assert_int_equal(comm_at(&stage, 1).kind, LOCKSTEP_COMM_OTHER);
+    assert_string_equal(comm_at(&stage, 2).name, "tp");
+    assert_int_equal(comm_at(&stage, 2).kind, LOCKSTEP_COMM_TP);
+    assert_string_equal(comm_at(&stage, 3).name, "nccl");
+    assert_int_equal(comm_at(&stage, 3).kind, LOCKSTEP_COMM_OTHER);
+    assert_string_equal(comm_at(&stage, 4).name, "mine");
+    assert_int_equal(comm_at(&stage, 4).kind, LOCKSTEP_COMM_DP);
+    assert_string_equal(comm_at(&stage, 5).name, "nccl");
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(play_finalize(context[i]), 0);
     stage_close(&stage);
 }
 
@@ -339,6 +379,7 @@ int main(void)
         STAGE_TEST(an_open_ring_is_joined_and_not_held),
         STAGE_TEST(a_ring_that_the_program_holds_outlives_the_communicators),
         STAGE_TEST(the_communicator_of_all_ranks_is_the_world),
+        STAGE_TEST(a_group_that_is_expected_gives_its_communicator_name_and_kind),
         STAGE_TEST(a_ring_of_our_own_is_closed_with_the_last_communicator),
         STAGE_TEST(each_launcher_says_who_the_rank_is),
         STAGE_TEST(without_a_launcher_or_a_reader_nothing_is_watched),
@@ -355,8 +396,7 @@ int main(void)
     };
     int failed = 0;
 
-    for (play_version = 4; play_version <= 5; play_version++)
-        failed += cmocka_run_group_tests_name(play_version == 4 ? "version 4" : "version 5", tests,
-                                              NULL, NULL);
+    for (play_version = 4; play_version <= 6; play_version++)
+        failed += cmocka_run_group_tests_name(play_names[play_version], tests, NULL, NULL);
     return failed;
 }

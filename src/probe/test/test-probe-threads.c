@@ -169,6 +169,58 @@ static void marks_of_threads_beyond_the_lanes_are_counted(void **state)
     lockstep_probe_close(probe);
 }
 
+#define CROWD 24u
+
+struct crowd {
+    struct lockstep_probe *probe;
+    pthread_barrier_t *all;
+};
+
+/* All of them have marked before the first ends: none can take another's lane. */
+static void *mark_in_a_crowd(void *arg)
+{
+    struct crowd *crowd = arg;
+
+    for (uint64_t i = 0; i < 50; i++)
+        lockstep_metric_put(crowd->probe, LOCKSTEP_METRIC_LOSS, (double)i);
+    pthread_barrier_wait(crowd->all);
+    return NULL;
+}
+
+static void threads_beyond_the_lanes_share_the_last_one(void **state)
+{
+    static struct ring_event e[4096];
+    struct lockstep_probe *probe = NULL;
+    pthread_t thread[CROWD];
+    pthread_barrier_t all;
+    struct crowd crowd;
+    struct ring_reader *reader;
+    struct ring_info info;
+    uint64_t lost = 0;
+    size_t count;
+
+    setenv("LOCKSTEP_RING_LANES", "8", 1);
+    setenv("LOCKSTEP_RING_RECORDS", "4096", 1);
+    assert_int_equal(pthread_barrier_init(&all, NULL, CROWD), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
+    reader = scene_read(*state, 0, 0);
+    crowd = (struct crowd){ .probe = probe, .all = &all };
+    for (uint32_t i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, mark_in_a_crowd, &crowd), 0);
+    for (uint32_t i = 0; i < CROWD; i++)
+        pthread_join(thread[i], NULL);
+    count = scene_drain(reader, e, 4096, &lost);
+    assert_int_equal(ring_reader_info(reader, &info, NULL), 0);
+    assert_int_equal(lost, 0);
+    assert_int_equal(count + info.dropped, CROWD * 50); /* each is there, or counted */
+    assert_true(count > 7 * 50);                        /* more than the lanes of their own hold */
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(e[i].kind, RING_METRIC);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+    pthread_barrier_destroy(&all);
+}
+
 static void *add_comms(void *arg)
 {
     struct writer *self = arg;
@@ -319,6 +371,7 @@ int main(void)
         SCENE_TEST(a_lane_of_four_records_gives_no_mixture),
         SCENE_TEST(lanes_of_ended_threads_are_used_again),
         SCENE_TEST(marks_of_threads_beyond_the_lanes_are_counted),
+        SCENE_TEST(threads_beyond_the_lanes_share_the_last_one),
         SCENE_TEST(threads_that_add_the_same_communicators_share_them),
         SCENE_TEST(a_layout_is_read_whole_or_not_at_all),
         SCENE_TEST(a_request_is_read_whole_or_not_at_all),

@@ -17,7 +17,7 @@
 #include "core/clean.h"
 #include "read/jsontext.h"
 #include "read/kineto.h"
-#include "read/logtext.h"
+#include "read/log/log_reader.h"
 #include "read/pickle.h"
 
 static void counts_what_is_taken_and_given(void **state)
@@ -117,12 +117,13 @@ static void bounds_what_a_trace_becomes(void **state)
     free(text);
 }
 
-static void bounds_notes_of_a_log(void **state)
+static void bounds_events_of_a_log(void **state)
 {
     static const char line[] =
         "n1:10:11 [0] NCCL INFO comm 0x1 rank 0 nranks 8 cudaDev 0 busId 1000 - Init COMPLETE\n";
     struct budget budget = { .limit = 1 << 20 };
-    struct logtext logtext = { .budget = &budget };
+    struct log_reader reader = { .budget = &budget };
+    const struct log_source source = { .name = "rank_0.log", .rank = 0 };
     size_t count = 20000, size = strlen(line);
     char *text = malloc(count * size);
     int result;
@@ -131,11 +132,11 @@ static void bounds_notes_of_a_log(void **state)
     assert_non_null(text);
     for (size_t i = 0; i < count; i++)
         memcpy(text + i * size, line, size);
-    result = logtext_add(&logtext, 0, "rank_0.log", text, count * size);
+    result = log_reader_text(&reader, &source, text, count * size);
     assert_true(budget.used <= budget.limit);
     assert_true(result == 0 || (result == -ENOMEM && budget.refused));
-    assert_true(logtext.note_room * sizeof(*logtext.logs.note) <= budget.limit);
-    logtext_fini(&logtext);
+    assert_true(reader.event_room * sizeof(*reader.logs.event) <= budget.limit);
+    log_reader_fini(&reader);
     free(text);
 }
 
@@ -146,7 +147,7 @@ int main(void)
         cmocka_unit_test(bounds_values_of_json),
         cmocka_unit_test(bounds_values_of_pickles),
         cmocka_unit_test(bounds_what_a_trace_becomes),
-        cmocka_unit_test(bounds_notes_of_a_log),
+        cmocka_unit_test(bounds_events_of_a_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/clean.h"
 #include "show/advice.h"
 #include "show/ledger_view.h"
 #include "show/run_summary.h"
@@ -40,7 +41,7 @@ static struct verdict make_verdict(void)
         .seconds_per_step = 0.041,
         .gpu_seconds = 812.4,
         .echo_count = 1,
-        .echo = { { "rank 2: connection reset", "launcher" } },
+        .echo = { { .what = "rank 2: connection reset", .source = "launcher" } },
         .plan = "drain n2",
         .plan_state = "dry-run",
     };
@@ -259,6 +260,88 @@ static void a_ledger_adds_up_in_json_and_text(void **state)
     free(text);
 }
 
+static void the_shares_of_a_short_run_add_up(void **state)
+{
+    struct ledger ledger = { .ranks = 2,
+                             .wall_seconds = 0.5,
+                             .gpu_seconds = { [LEDGER_PRODUCTIVE] = 0.8,
+                                              [LEDGER_TRANSFER] = 0.04,
+                                              [LEDGER_INPUT] = 0.0001,
+                                              [LEDGER_START_UP] = 0.16 },
+                             .steps = 4 };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    ledger_text(&ledger, &plain, out);
+    fclose(out);
+    assert_string_equal(text, "where 1.0 GPU-seconds went (2 ranks, 0.5 s):\n"
+                              "  productive               0.8   80.0 %\n"
+                              "  transfer                 0.0    4.0 %\n"
+                              "  start-up                 0.2   16.0 %\n"
+                              "  unattributed             0.0    0.0 %\n"
+                              "  goodput 80.0 %, ettr 80.0 %, 4 steps\n");
+    free(text);
+}
+
+static void a_run_without_observed_steps_has_no_ledger(void **state)
+{
+    struct run_summary summary = {
+        .run = "r1",
+        .ranks = 2,
+        .unseen = 2,
+        .ended = true,
+        .has_ledger = true,
+        .ledger = { .ranks = 2, .wall_seconds = 4, .gpu_seconds = { [LEDGER_UNATTRIBUTED] = 8 } }
+    };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    run_summary_text(&summary, &plain, out);
+    fclose(out);
+    assert_non_null(strstr(text, "no step was observed"));
+    assert_null(strstr(text, "GPU-seconds"));
+    free(text);
+}
+
+static void time_that_is_lost_without_a_cause_is_not_called_nothing(void **state)
+{
+    struct run_summary summary = { .run = "r1",
+                                   .ranks = 2,
+                                   .ranks_seen = 2,
+                                   .steps = 80,
+                                   .ended = true,
+                                   .has_ledger = true,
+                                   .ledger = { .ranks = 2, .steps = 40, .wall_seconds = 50 } };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    summary.ledger.gpu_seconds[LEDGER_PRODUCTIVE] = 80;
+    summary.ledger.gpu_seconds[LEDGER_STRAGGLER_WAIT] = 8;
+    summary.ledger.gpu_seconds[LEDGER_START_UP] = 500;
+    summary.ledger.gpu_seconds[LEDGER_UNATTRIBUTED] =
+        12; /* a short run: the end of its processes */
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.ledger.gpu_seconds[LEDGER_STRAGGLER_WAIT] = 18;
+    assert_int_equal(run_summary_exit(&summary), 3);
+    run_summary_text(&summary, &plain, out);
+    fclose(out);
+    assert_non_null(strstr(text,
+                           "no fault was found, but 16 % of the GPU-seconds since start-up were "
+                           "lost: straggler-wait 18.0\n"));
+    assert_null(strstr(text, "nothing is wrong"));
+    free(text);
+    summary.ledger.gpu_seconds[LEDGER_STRAGGLER_WAIT] = 0;
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.ledger.wall_seconds = 120;
+    assert_int_equal(run_summary_exit(&summary), 3);
+}
+
 static void an_account_says_what_could_not_be_seen(void **state)
 {
     struct run_summary summary = {
@@ -272,7 +355,7 @@ static void an_account_says_what_could_not_be_seen(void **state)
         .ended = true,
         .restarts = 1,
         .attempts = 2,
-        .restart = { { 0, 3, 137, "killed by signal 9 (SIGKILL)" } },
+        .restart = { { .culprit = 3, .status = 137, .text = "killed by signal 9 (SIGKILL)" } },
     };
     char *text = NULL;
     size_t size;
@@ -296,7 +379,10 @@ static void an_account_says_what_could_not_be_seen(void **state)
     assert_null(at(root, "ledger"));
     expect_json(at(at(root, "counts"), "gap_records"), "12");
     expect_json(at(root, "restarts"), "[{\"attempt\":0,\"culprit\":3,\"status\":137,\"why\":"
-                                      "\"killed by signal 9 (SIGKILL)\"}]");
+                                      "\"killed by signal 9 (SIGKILL)\",\"parts\":{"
+                                      "\"detect_s\":0.0,\"decide_s\":0.0,\"stop_s\":0.0,"
+                                      "\"start_s\":0.0,\"init_s\":null,\"first_step_s\":null,"
+                                      "\"total_s\":null}}]");
     json_object_put(root);
 }
 
@@ -314,6 +400,20 @@ static void every_kind_and_layer_says_what_to_do(void **state)
         }
     }
     assert_non_null(verdict_advice(&(struct verdict){ .kind = 200, .layer = 200 }));
+}
+
+static void advice_speaks_of_a_named_rank_only_if_there_is_one(void **state)
+{
+    static const unsigned kinds[] = { VERDICT_HANG, VERDICT_CRASH, VERDICT_CORRUPTION };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct verdict verdict = { .kind = (uint8_t)kinds[i], .layer = LAYER_UNKNOWN };
+
+        assert_null(strstr(verdict_advice(&verdict), "named rank"));
+        verdict.rank_count = 1;
+        assert_non_null(strstr(verdict_advice(&verdict), "named rank"));
+    }
 }
 
 static void a_brief_is_what_evidence_and_what_to_do(void **state)
@@ -340,18 +440,20 @@ static void a_brief_is_what_evidence_and_what_to_do(void **state)
 static void what_stops_the_job_comes_first(void **state)
 {
     struct verdict verdict[] = {
+        { .id = "dearest", .kind = VERDICT_STRAGGLER, .until_real_ns = 1, .gpu_seconds = 99 },
         { .id = "over", .kind = VERDICT_CRASH, .until_real_ns = 1, .gpu_seconds = 900 },
         { .id = "cheap", .kind = VERDICT_STRAGGLER, .gpu_seconds = 1 },
         { .id = "late", .kind = VERDICT_HANG, .decided_real_ns = 9 },
         { .id = "dear", .kind = VERDICT_INPUT_STALL, .gpu_seconds = 50 },
-        { .id = "wrong", .kind = VERDICT_CORRUPTION },
+        { .id = "wrong", .kind = VERDICT_CORRUPTION, .until_real_ns = 1 },
         { .id = "early", .kind = VERDICT_CRASH, .decided_real_ns = 3 },
     };
-    static const char *const expected[] = { "early", "late", "wrong", "dear", "cheap", "over" };
+    static const char *const expected[] = { "early",   "late", "wrong", "over",
+                                            "dearest", "dear", "cheap" };
 
     (void)state;
-    qsort(verdict, 6, sizeof(verdict[0]), verdict_by_importance);
-    for (size_t i = 0; i < 6; i++)
+    qsort(verdict, 7, sizeof(verdict[0]), verdict_by_importance);
+    for (size_t i = 0; i < 7; i++)
         assert_string_equal(verdict[i].id, expected[i]);
 }
 
@@ -372,7 +474,7 @@ static void one_is_not_many(void **state)
     run_summary_text(&summary, &plain, out);
     fclose(out);
     assert_string_equal(text, "run r1: 1 rank, 1 rank step observed, still running\n"
-                              "nothing is wrong\n"
+                              "no fault found so far\n"
                               "not observed:\n"
                               "  1 record was overwritten before it was read\n"
                               "  1 step lacks some of its records\n");
@@ -475,8 +577,12 @@ int main(void)
         cmocka_unit_test(colours_are_only_for_terminals),
         cmocka_unit_test(a_verdict_has_every_field_in_json),
         cmocka_unit_test(a_ledger_adds_up_in_json_and_text),
+        cmocka_unit_test(the_shares_of_a_short_run_add_up),
+        cmocka_unit_test(a_run_without_observed_steps_has_no_ledger),
+        cmocka_unit_test(time_that_is_lost_without_a_cause_is_not_called_nothing),
         cmocka_unit_test(an_account_says_what_could_not_be_seen),
         cmocka_unit_test(every_kind_and_layer_says_what_to_do),
+        cmocka_unit_test(advice_speaks_of_a_named_rank_only_if_there_is_one),
         cmocka_unit_test(a_brief_is_what_evidence_and_what_to_do),
         cmocka_unit_test(what_stops_the_job_comes_first),
         cmocka_unit_test(one_is_not_many),

@@ -14,7 +14,9 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/finding.h"
 #include "wire/frame.h"
 #include "wire/verdict.h"
 
@@ -145,7 +147,7 @@ static const struct fact_exit exited = { .rank = 3,
                                          .attempt = 1,
                                          .mono_ns = MONO,
                                          .status = 9,
-                                         .told = false,
+                                         .ended_by_launcher = false,
                                          .text = "killed by signal 9 (SIGKILL)" };
 static const struct fact_gap gap = {
     .rank = 3, .attempt = 1, .ring = 2, .records = 4096, .step_from = 40, .step_to = 42
@@ -186,6 +188,110 @@ static const struct ledger ledger = {
     .unfit_steps = 2,
     .host_view = true,
 };
+
+static const struct ledger ledger_more = {
+    .ranks = 8,
+    .wall_seconds = 100.5,
+    .gpu_seconds = { 600, 90, 20, 30, 4, 5, 6, 7, 8, 9, 10, 15, [LEDGER_DOWN] = 77.5 },
+    .steps = 1000,
+};
+static const struct places places = {
+    .mono_ns = MONO, .real_ns = REAL, .allocated = 72, .spare = 4, .down = 8
+};
+static const struct outcome outcome = { .mono_ns = MONO,
+                                        .decision = "d-0123456789abcdef",
+                                        .part = "rank 3",
+                                        .result = OUTCOME_PAST,
+                                        .began_real_ns = REAL,
+                                        .ended_real_ns = REAL + 5,
+                                        .step = 412,
+                                        .text = "step 410 was over" };
+static const struct check check = { .mono_ns = MONO,
+                                    .real_ns = REAL,
+                                    .state = CHECK_LIMITED,
+                                    .node = "n1",
+                                    .device = "GPU 3",
+                                    .stage = "prolog",
+                                    .name = "gemm",
+                                    .has_value = true,
+                                    .has_expected = true,
+                                    .value = 610.5,
+                                    .expected = 700,
+                                    .unit = "TFLOPS",
+                                    .why = "clocks are limited by power",
+                                    .seconds = 2.25 };
+static struct environment_pair pairs[] = { { "NCCL_ALGO", "Ring", false },
+                                           { "SECRET", "0011223344556677", true } };
+static const struct environment environment = { .mono_ns = MONO,
+                                                .real_ns = REAL,
+                                                .rank = 5,
+                                                .attempt = 1,
+                                                .node = "n1",
+                                                .count = COUNT(pairs),
+                                                .pair = pairs };
+
+static struct finding make_finding(void)
+{
+    struct finding finding = {
+        .mono_ns = MONO,
+        .real_ns = REAL,
+        .error_ns = 1000000,
+        .kind = FINDING_XID,
+        .class = FINDING_CLASS_HARDWARE,
+        .severity = FINDING_FATAL,
+        .origin = FINDING_FROM_KERNEL,
+        .action = ACTION_RESET_GPU,
+        .code = 79,
+        .pid = 4711,
+        .count = 2,
+        .node = "n1",
+        .device = "0000:3b:00.0",
+        .text = "GPU has fallen off the bus",
+        .raw = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.",
+        .rank_count = 2,
+        .rank = { 5, 6 },
+    };
+
+    finding_identify(&finding);
+    return finding;
+}
+
+static struct request make_request(void)
+{
+    struct request request = { .mono_ns = MONO,
+                               .real_ns = REAL,
+                               .kind = REQUEST_DEPTH,
+                               .argument = 2,
+                               .of = "d-0123456789abcdef",
+                               .who = "admin",
+                               .text = "show every op" };
+
+    request_identify(&request);
+    return request;
+}
+
+static struct decision make_decision(void)
+{
+    struct decision decision = { .of = "ha-00112233",
+                                 .action = ACTION_RESTART_WITHOUT,
+                                 .state = DECISION_ORDERED,
+                                 .target = TARGET_NODES,
+                                 .attempt = 1,
+                                 .rank_count = 2,
+                                 .rank = { 5, 6 },
+                                 .node_count = 1,
+                                 .node = { "n2" },
+                                 .step = 410,
+                                 .argument = -3,
+                                 .decided_real_ns = REAL,
+                                 .deadline_real_ns = REAL + 60,
+                                 .saves_gpu_seconds = 812.5,
+                                 .costs_gpu_seconds = 90.25,
+                                 .why = "rank 5 hangs in an all-reduce" };
+
+    decision_identify(&decision, "r1");
+    return decision;
+}
 
 static struct fact_shape make_shape(void)
 {
@@ -243,7 +349,7 @@ static struct verdict make_verdict(void)
         .seconds_per_step = 0.041,
         .gpu_seconds = 812.4,
         .echo_count = 1,
-        .echo = { { "rank 2: connection reset", "launcher" } },
+        .echo = { { .what = "rank 2: connection reset", .source = "launcher" } },
         .plan = "drain n2",
         .plan_state = "dry-run",
     };
@@ -257,7 +363,7 @@ static struct verdict make_verdict(void)
 static struct compaction_origin compaction_origin[] = {
     { 0x1122334455667788, 0x99, 1000000, 999000 }, { 0x8877665544332211, 0x77, 3, 0 }
 };
-static const struct fact_compaction compaction = { .kind = COMPACTION_WHOLE,
+static const struct fact_compaction compaction = { .kind = COMPACTION_COMPLETE,
                                                    .count = 2,
                                                    .origin = compaction_origin };
 
@@ -282,6 +388,33 @@ static const struct fact_method method = { .rank = 5,
                                            .bytes = 26214400,
                                            .channels = 16,
                                            .text = "RING/SIMPLE" };
+
+/* What a node knows, and what is done. */
+static void put_act(struct buf *out, uint16_t type)
+{
+    struct finding finding = make_finding();
+    struct request request = make_request();
+    struct decision decision = make_decision();
+
+    switch (type) {
+    case FRAME_FINDING:
+        return finding_put(out, &finding);
+    case FRAME_DECISION:
+        return decision_put(out, &decision);
+    case FRAME_OUTCOME:
+        return outcome_put(out, &outcome);
+    case FRAME_PLACES:
+        return places_put(out, &places);
+    case FRAME_CHECK:
+        return check_put(out, &check);
+    case FRAME_ENVIRONMENT:
+        return environment_put(out, &environment);
+    case FRAME_REQUEST:
+        return request_put(out, &request);
+    default:
+        abort(); /* a new type needs its frame here */
+    }
+}
 
 static void put_payload(struct buf *out, uint16_t type)
 {
@@ -329,7 +462,7 @@ static void put_payload(struct buf *out, uint16_t type)
     case FRAME_METHOD:
         return fact_method_put(out, &method);
     default:
-        abort(); /* a new type needs its frame here */
+        return put_act(out, type);
     }
 }
 
@@ -357,6 +490,8 @@ static void put_later(struct buf *out, uint16_t type, int file)
         return fact_beat_put(out, file == TYPED_FILE ? &beat_typed : &beat_more);
     case FRAME_EXIT:
         return fact_exit_put(out, &exited_more);
+    case FRAME_LEDGER:
+        return ledger_put(out, &ledger_more);
     default:
         return put_payload(out, type);
     }
@@ -373,6 +508,8 @@ static const uint16_t golden_types[][16] = {
     [TYPED_FILE] = { FRAME_SHAPE, FRAME_BEAT },
     { FRAME_TRAFFIC },
     { FRAME_METHOD },
+    { FRAME_FINDING, FRAME_DECISION, FRAME_OUTCOME, FRAME_PLACES, FRAME_CHECK, FRAME_ENVIRONMENT,
+      FRAME_REQUEST, FRAME_LEDGER },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -465,6 +602,39 @@ static bool same_merged(struct reader in)
     return again.size == reader_left(&in) && memcmp(again.data, in.at, again.size) == 0;
 }
 
+static bool same_environment(struct reader in)
+{
+    CLEAN(environment_fini) struct environment back = { 0 };
+    CLEAN(buf_fini) struct buf again = { 0 };
+
+    if (environment_get(in, &back) < 0)
+        return false;
+    environment_put(&again, &back);
+    return again.size == reader_left(&in) && memcmp(again.data, in.at, again.size) == 0;
+}
+
+static bool same_act(uint16_t type, struct reader in)
+{
+    switch (type) {
+    case FRAME_FINDING:
+        SAME(finding, struct finding);
+    case FRAME_DECISION:
+        SAME(decision, struct decision);
+    case FRAME_OUTCOME:
+        SAME(outcome, struct outcome);
+    case FRAME_PLACES:
+        SAME(places, struct places);
+    case FRAME_CHECK:
+        SAME(check, struct check);
+    case FRAME_ENVIRONMENT:
+        return same_environment(in);
+    case FRAME_REQUEST:
+        SAME(request, struct request);
+    default:
+        return false;
+    }
+}
+
 /* NOLINTNEXTLINE(readability-function-size): a macro for each type */
 static bool same_payload(uint16_t type, struct reader in, int file)
 {
@@ -507,8 +677,10 @@ static bool same_payload(uint16_t type, struct reader in, int file)
         SAME(fact_traffic, struct fact_traffic);
     case FRAME_METHOD:
         SAME(fact_method, struct fact_method);
-    default:
+    case FRAME_LEDGER:
         SAME(ledger, struct ledger);
+    default:
+        return same_act(type, in);
     }
 }
 

@@ -107,7 +107,7 @@ static void golden_write(int fd, uint32_t version)
         make_put(&make, golden_events[i].lane, &golden_events[i]);
 }
 
-static void golden_tell_info(struct ring_reader *reader, FILE *out)
+static void golden_put_info(struct ring_reader *reader, FILE *out)
 {
     struct ring_info i;
 
@@ -125,7 +125,7 @@ static void golden_tell_info(struct ring_reader *reader, FILE *out)
     fputc('\n', out);
 }
 
-static void golden_tell_comms(struct ring_reader *reader, FILE *out)
+static void golden_put_comms(struct ring_reader *reader, FILE *out)
 {
     for (uint32_t i = 0; i < RING_COMMS; i++) {
         struct ring_comm_info c;
@@ -141,7 +141,7 @@ static void golden_tell_comms(struct ring_reader *reader, FILE *out)
     }
 }
 
-static void golden_tell_answers(struct ring_reader *reader, FILE *out)
+static void golden_put_answers(struct ring_reader *reader, FILE *out)
 {
     for (uint32_t kind = 1; kind <= RING_REQUESTS; kind++) {
         struct ring_answer a;
@@ -152,7 +152,7 @@ static void golden_tell_answers(struct ring_reader *reader, FILE *out)
     }
 }
 
-static void golden_tell(const char *path, FILE *out)
+static void golden_put(const char *path, FILE *out)
 {
     struct ring_reader *reader = NULL;
     struct ring_event event[64];
@@ -164,9 +164,9 @@ static void golden_tell(const char *path, FILE *out)
         fprintf(out, "%s\n", err.text);
         return;
     }
-    golden_tell_info(reader, out);
-    golden_tell_comms(reader, out);
-    golden_tell_answers(reader, out);
+    golden_put_info(reader, out);
+    golden_put_comms(reader, out);
+    golden_put_answers(reader, out);
     got = ring_reader_next(reader, event, COUNT(event), &lost, &err);
     for (int i = 0; i < got; i++) {
         const struct ring_event *e = &event[i];
@@ -221,7 +221,7 @@ static int golden_check(uint32_t version, const char *bin, const char *text)
     if (fd < 0 || !out)
         return 1;
     golden_copy(bin, fd);
-    golden_tell(path, out);
+    golden_put(path, out);
     size = (size_t)ftell(out);
     fclose(out);
     good = golden_same("reads as it always did", have, size, want,
@@ -245,7 +245,7 @@ static int golden_make(uint32_t version, const char *bin, const char *text)
         return 1;
     }
     golden_write(fd, version);
-    golden_tell(bin, out);
+    golden_put(bin, out);
     return 0;
 }
 

@@ -463,7 +463,7 @@ static void a_layout_that_is_being_written_or_senseless_is_not_told(void **state
     static const struct {
         uint32_t seq;
         uint16_t tp;
-        int told;
+        int has_layout;
     } cases[] = { { 0, 1, 0 }, { 1, 1, 0 }, { 2, 1, 1 }, { 3, 1, 0 }, { 4, 2, 0 }, { 6, 0, 1 } };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -471,7 +471,7 @@ static void a_layout_that_is_being_written_or_senseless_is_not_told(void **state
         make_write(file->make.fd, layout, sizeof(layout), offsetof(struct ring_header, layout));
         make_write(file->make.fd, &cases[i].seq, 4, offsetof(struct ring_header, layout_seq));
         assert_int_equal(ring_reader_info(reader, &info, NULL), 0);
-        assert_int_equal(info.has_layout, cases[i].told);
+        assert_int_equal(info.has_layout, cases[i].has_layout);
     }
     assert_memory_equal(info.layout, layout, sizeof(layout));
     ring_reader_close(reader);

@@ -1,0 +1,128 @@
+/* order_json.c - the answer of GET /api/v1/orders as decisions.
+ *
+ * Only what an executor needs is there: a decision's id and its arguments.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "act/orders/order_json.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json_member.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define BODY_MAX (1u << 20)
+#define DEADLINE_MAX_MS INT64_C(4000000000000) /* in the year 2096; frames have no later times */
+
+static bool order_text_get(struct json_object *root, const char *name, char *ret, size_t room)
+{
+    struct json_object *value = json_member(root, name, json_type_string);
+    size_t size = value ? (size_t)json_object_get_string_len(value) : 0;
+
+    if (!value || size >= room || strlen(json_object_get_string(value)) != size)
+        return false;
+    memcpy(ret, json_object_get_string(value), size + 1);
+    return true;
+}
+
+static bool order_number_get(struct json_object *root, const char *name, int64_t least,
+                             int64_t most, int64_t *ret)
+{
+    struct json_object *value = json_member(root, name, json_type_int);
+
+    if (!value)
+        return false;
+    *ret = json_object_get_int64(value);
+    return *ret >= least && *ret <= most;
+}
+
+/* The first ones, where there are many. */
+static bool order_ranks_get(struct json_object *root, struct decision *ret)
+{
+    struct json_object *ranks = json_member(root, "ranks", json_type_array);
+    size_t count = ranks ? json_object_array_length(ranks) : 0;
+
+    for (size_t i = 0; i < count && i < DECISION_RANKS; i++) {
+        struct json_object *rank = json_object_array_get_idx(ranks, i);
+        int64_t number =
+            json_object_is_type(rank, json_type_int) ? json_object_get_int64(rank) : -1;
+
+        if (number < 0 || number > UINT32_MAX)
+            return false;
+        ret->rank[ret->rank_count++] = (uint32_t)number;
+    }
+    return ranks && count <= DECISION_RANKS;
+}
+
+static bool order_get(struct json_object *root, struct decision *ret)
+{
+    struct decision order = { .state = DECISION_ORDERED, .step = DECISION_NO_STEP };
+    int64_t attempt, deadline_ms, step = -1;
+    char action[32], target[32];
+
+    if (!json_object_is_type(root, json_type_object) ||
+        !order_text_get(root, "id", order.id, sizeof(order.id)) || !order.id[0] ||
+        !order_text_get(root, "of", order.of, sizeof(order.of)) ||
+        !order_text_get(root, "why", order.why, sizeof(order.why)) ||
+        !order_text_get(root, "action", action, sizeof(action)) ||
+        !order_text_get(root, "target", target, sizeof(target)) ||
+        !order_number_get(root, "attempt", 0, UINT32_MAX, &attempt) ||
+        !order_number_get(root, "argument", INT64_MIN, INT64_MAX, &order.argument) ||
+        !order_number_get(root, "deadline_ms", 0, DEADLINE_MAX_MS, &deadline_ms))
+        return false;
+    if (json_object_object_get(root, "step") &&
+        !order_number_get(root, "step", 0, INT64_MAX - 1, &step))
+        return false;
+    if (!order_ranks_get(root, &order))
+        return false;
+    order.action = (uint8_t)action_of(action);
+    order.target = (uint8_t)target_kind_of(target);
+    if (!order.action || !order.target)
+        return false; /* of a later version */
+    order.attempt = (uint32_t)attempt;
+    order.step = step < 0 ? DECISION_NO_STEP : (uint64_t)step;
+    order.deadline_real_ns = deadline_ms * NS_PER_MS;
+    *ret = order;
+    return true;
+}
+
+static int order_list_get(struct json_object *root, struct order_list *ret, struct err *err)
+{
+    struct json_object *orders, *ended;
+    int64_t next;
+
+    if (!root || !json_object_is_type(root, json_type_object))
+        return err_set(err, -EPROTO, "the controller's answer is no JSON object");
+    orders = json_member(root, "orders", json_type_array);
+    ended = json_member(root, "ended", json_type_boolean);
+    if (!orders || !order_number_get(root, "next", 0, INT64_MAX, &next))
+        return err_set(err, -EPROTO, "the controller's answer has no orders");
+    if (json_object_array_length(orders) > ORDERS_MAX)
+        return err_set(err, -EPROTO, "the controller's answer has more than %d orders", ORDERS_MAX);
+    ret->count = 0;
+    for (size_t i = 0; i < json_object_array_length(orders); i++) {
+        if (!order_get(json_object_array_get_idx(orders, i), &ret->order[ret->count]))
+            return err_set(err, -EPROTO, "order %zu of the controller's answer is malformed", i);
+        ret->count++;
+    }
+    ret->next = (uint64_t)next;
+    ret->ended = ended && json_object_get_boolean(ended);
+    return 0;
+}
+
+int order_list_parse(const void *data, size_t size, struct order_list *ret, struct err *err)
+{
+    CLEAN(json_clean) struct json_object *root = NULL;
+    struct json_tokener *tokener = json_tokener_new_ex(8);
+
+    if (!tokener)
+        return err_nomem(err);
+    if (size && size <= BODY_MAX)
+        root = json_tokener_parse_ex(tokener, data, (int)size);
+    json_tokener_free(tokener);
+    return order_list_get(root, ret, err);
+}

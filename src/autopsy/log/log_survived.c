@@ -1,0 +1,138 @@
+/* log_survived.c - errors that a program logged and survived.
+ *
+ * A job that catches an exception and goes on logs the same words as one that dies of it.  If the last message of a log is
+ * that its training is complete, and no launcher reports a failure, the errors before that message did not end the job.  Nor
+ * did those after which several steps were counted on, unless a launcher reports a failure and nothing later explains it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+
+#include "autopsy/log/log_case.h"
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/map.h"
+
+/* Where a line is in its log; a higher part of a rotated log is older. */
+static uint64_t log_event_place(const struct log_event *event)
+{
+    return (uint64_t)(UINT32_MAX - event->part) << 32 | event->line;
+}
+
+static int log_raise_to(struct map *map, uint64_t key, uint64_t place)
+{
+    uint64_t *last = map_put(map, key, 0);
+
+    if (!last)
+        return -ENOMEM;
+    *last = MAX(*last, place);
+    return 0;
+}
+
+static bool log_is_failed_exit(const struct log_event *event)
+{
+    return (event->kind == LOG_EVENT_EXIT || event->kind == LOG_EVENT_ROOT) && event->value != 0;
+}
+
+static uint64_t log_key_of(const struct log_event *event)
+{
+    return hash64_u64(event->log, event->rank);
+}
+
+/* NaN goes on for ever, and a job that is to end may finish its step. */
+static bool log_may_be_survived(const struct log_event *event)
+{
+    return event->kind <= LOG_EVENT_FABRIC && event->kind != LOG_EVENT_WRONG &&
+           event->kind != LOG_EVENT_EXIT && event->kind != LOG_EVENT_ROOT;
+}
+
+struct log_steps {      /* of all logs */
+    struct map went_on; /* log → the last place at which steps were counted on */
+    struct map later;   /* log → 1: there is another error behind it */
+    bool failed;        /* a launcher reports a failure */
+};
+
+static void log_steps_fini(struct log_steps *steps)
+{
+    map_fini(&steps->went_on);
+    map_fini(&steps->later);
+}
+
+static int log_steps_read(const struct logs *logs, struct log_steps *steps)
+{
+    for (size_t i = 0; i < logs->events; i++) {
+        const struct log_event *event = &logs->event[i];
+
+        steps->failed |= log_is_failed_exit(event);
+        if (event->kind == LOG_EVENT_WENT_ON &&
+            log_raise_to(&steps->went_on, event->log, log_event_place(event)) < 0)
+            return -ENOMEM;
+    }
+    for (size_t i = 0; i < logs->events; i++) {
+        const struct log_event *event = &logs->event[i];
+        const uint64_t *end = map_get(&steps->went_on, event->log);
+
+        if (end && log_may_be_survived(event) && log_event_place(event) > *end &&
+            log_raise_to(&steps->later, event->log, 1) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int log_drop_gone_on(struct log_case *of)
+{
+    CLEAN(log_steps_fini) struct log_steps steps = { 0 };
+    size_t kept = 0;
+
+    if (log_steps_read(of->logs, &steps) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+        const uint64_t *end = map_get(&steps.went_on, event->log);
+        bool before = end && log_event_place(event) <= *end;
+        bool explained = !steps.failed || map_get(&steps.later, event->log);
+
+        if (!before || !explained || !log_may_be_survived(event))
+            of->item[kept++] = of->item[i];
+    }
+    of->items = kept;
+    return 0;
+}
+
+static int log_drop_before_end(struct log_case *of)
+{
+    CLEAN(map_fini) struct map completed = { 0 }; /* log and rank → its last such message */
+    CLEAN(map_fini) struct map failed = { 0 };    /* log → its last error */
+    size_t kept = 0;
+
+    for (size_t i = 0; i < of->logs->events; i++) {
+        const struct log_event *event = &of->logs->event[i];
+        int result = 0;
+
+        if (log_is_failed_exit(event))
+            return 0;
+        if (event->kind == LOG_EVENT_COMPLETED)
+            result = log_raise_to(&completed, log_key_of(event), log_event_place(event));
+        else if (event->kind < LOG_EVENT_FOLLOW)
+            result = log_raise_to(&failed, event->log, log_event_place(event));
+        if (result < 0)
+            return result;
+    }
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+        const uint64_t *end = map_get(&completed, log_key_of(event));
+        const uint64_t *last = map_get(&failed, event->log);
+
+        if (event->kind >= LOG_EVENT_XID || !end || (last && *last > *end))
+            of->item[kept++] = of->item[i];
+    }
+    of->items = kept;
+    return 0;
+}
+
+int log_drop_survived(struct log_case *of)
+{
+    int result = log_drop_gone_on(of);
+
+    return result < 0 ? result : log_drop_before_end(of);
+}

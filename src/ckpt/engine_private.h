@@ -1,0 +1,84 @@
+/* engine_private.h - the engine of one rank, for the files of this room.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_CKPT_ENGINE_PRIVATE_H
+#define LOCKSTEP_CKPT_ENGINE_PRIVATE_H
+
+#include "ckpt/arena.h"
+#include "ckpt/copier.h"
+#include "ckpt/format/manifest.h"
+#include "ckpt/writer/message.h"
+#include "core/err.h"
+#include "core/map.h"
+#include "lockstep/ckpt.h"
+
+/* A registered tensor: `part` is what this rank has, `saved` the slice of it that this rank saves. */
+struct engine_tensor {
+    struct ckpt_tensor part, saved; /* saved.name belongs to the layout */
+    unsigned char *data;            /* of the part; on a GPU: its address there */
+    const unsigned char *from;      /* of the slice */
+    uint32_t device, device_index;  /* enum lockstep_ckpt_device */
+    bool later;                     /* on a GPU: it may be copied until the fence */
+};
+
+enum image_state {
+    IMAGE_FREE = 0,
+    IMAGE_FILLED,  /* between save_begin() and fence() */
+    IMAGE_WRITING, /* belongs to the writer */
+};
+
+struct engine_image {
+    enum image_state state;
+    struct message_save save;
+};
+
+struct lockstep_ckpt {
+    struct lockstep_ckpt_settings settings; /* its texts are not valid after open */
+    struct err err;
+    int dir_fd, socket;
+    unsigned respawned;
+    struct engine_tensor *tensor;
+    size_t tensors, tensor_room;
+    struct map names; /* hash of a name, to index + 1 */
+    struct ckpt_blob *blob;
+    size_t blobs, blob_room;
+    bool laid_out;
+    struct manifest layout; /* what this rank saves, in the order of the file; names are borrowed */
+    size_t *order;          /* of the layout: index of the registered tensor */
+    struct buf header;
+    struct arena arena;
+    struct copier copier;
+    struct engine_image image[ARENA_IMAGES];
+    struct lockstep_ckpt_status status;
+    int64_t fence_ns;
+    uint64_t fenced_step;                       /* of the last save */
+    uint64_t number, written, verified, failed; /* saves; numbers begin at 1 */
+    char failure[256];
+};
+
+/* engine.c */
+struct engine_tensor *engine_find(const struct lockstep_ckpt *ckpt, const char *name);
+int engine_result(struct lockstep_ckpt *ckpt, int result); /* clears the text after success */
+int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *data, size_t size);
+
+/* restore.c: what became of restoring a point. */
+struct restored {
+    uint64_t step;
+    bool refused; /* there are points that could not be restored */
+    struct err why;
+};
+
+/* By this rank alone. */
+int restore_alone(struct lockstep_ckpt *ckpt, uint64_t step, struct restored *ret, struct err *err);
+/* restore_agreed.c: the newest point that all ranks can restore. */
+int restore_agreed(struct lockstep_ckpt *ckpt, struct restored *ret, struct err *err);
+
+/* writer_link.c: the writer process. */
+int writer_link_open(struct lockstep_ckpt *ckpt, struct err *err);
+int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err);
+void writer_link_drain(struct lockstep_ckpt *ckpt,
+                       int timeout_ms); /* takes what the writer has sent */
+int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err);
+
+#endif

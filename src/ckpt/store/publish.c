@@ -1,0 +1,228 @@
+/* publish.c - the commit of a point.
+ *
+ * Order, each step durable before the next: file of tensors, manifest, directory; COMMIT, directory; final name, parent.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "ckpt/store/publish.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/format/commit.h"
+#include "ckpt/store/point.h"
+#include "ckpt/store/small_file.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+/* The name is known before it is made.  Where everyone may make it, another user's directory would let that user replace
+ * what we write.  To a server that squashes root, root is nobody.
+ */
+static int publish_owner_check(const struct publish *publish, struct err *err)
+{
+    const uid_t nobody = 65534;
+    struct stat parent, st;
+
+    if (fstat(publish->parent_fd, &parent) < 0 || fstat(publish->fd, &st) < 0)
+        return err_set(err, -errno, "%s: %m", publish->part);
+    if (!(parent.st_mode & S_IWOTH) || st.st_uid == geteuid() ||
+        (geteuid() == 0 && st.st_uid == nobody))
+        return 0;
+    return err_set(err, -EACCES, "%s: belongs to user %u, expected %u", publish->part, st.st_uid,
+                   geteuid());
+}
+
+int publish_open(struct publish *publish, struct err *err)
+{
+    int result;
+
+    point_part_name(publish->step, publish->job, publish->part, sizeof(publish->part));
+    if (mkdirat(publish->parent_fd, publish->part, 0755) < 0 && errno != EEXIST)
+        return err_set(err, -errno, "%s: %m", publish->part);
+    publish->fd =
+        openat(publish->parent_fd, publish->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (publish->fd < 0)
+        return err_set(err, -errno, "%s: %m", publish->part);
+    result = publish_owner_check(publish, err);
+    return result < 0 ? result : directory_sync(publish->parent_fd, err);
+}
+
+void publish_close(struct publish *publish)
+{
+    if (publish->fd >= 0)
+        close(publish->fd);
+    publish->fd = -1;
+}
+
+int publish_manifest(const struct publish *publish, const struct manifest *manifest,
+                     struct ckpt_digest *ret_digest, struct err *err)
+{
+    struct buf bytes = { .data = NULL };
+    char name[64], temporary[64];
+    int result;
+
+    point_rank_name(publish->rank, "manifest", name, sizeof(name));
+    point_rank_name(publish->rank, "manifest.tmp", temporary, sizeof(temporary));
+    manifest_encode(manifest, false, &bytes);
+    result = small_file_replace(publish->fd, name, temporary, &bytes, err);
+    if (result == 0)
+        *ret_digest = ckpt_digest_of(bytes.data, bytes.size);
+    buf_fini(&bytes);
+    return result;
+}
+
+/* ---- COMMIT ---- */
+
+static int publish_rank_read(const struct publish *publish, uint32_t number,
+                             struct commit_rank *ret, struct err *err)
+{
+    struct manifest manifest = { .step = 0 };
+    struct buf bytes = { .data = NULL };
+    uint64_t size = 0;
+    char name[64];
+    int result;
+
+    point_rank_name(number, "manifest", name, sizeof(name));
+    result = small_file_read(publish->fd, name, CKPT_MANIFEST_MAX, &bytes, err);
+    if (result == 0)
+        result = manifest_parse(bytes.data, bytes.size, false, &manifest, err);
+    if (result == 0) {
+        *ret = (struct commit_rank){ .rank = number,
+                                     .manifest_bytes = bytes.size,
+                                     .file_bytes = manifest.file_bytes,
+                                     .manifest = ckpt_digest_of(bytes.data, bytes.size) };
+        point_rank_name(number, "safetensors", name, sizeof(name));
+        if (manifest.step != publish->step || manifest.job != publish->job ||
+            manifest.world != publish->world || manifest.group != publish->group ||
+            manifest.rank != number)
+            result = err_set(err, -EPROTO, "the manifest of rank %" PRIu32 " is of another save",
+                             number);
+        else if (small_file_size(publish->fd, name, &size) < 0 || size != manifest.file_bytes)
+            result =
+                err_set(err, -EPROTO, "%s does not have the size that its manifest says", name);
+        manifest_fini(&manifest);
+    }
+    buf_fini(&bytes);
+    return result;
+}
+
+static int publish_number_compare(const void *a, const void *b)
+{
+    const struct commit_rank *left = a, *right = b;
+
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+/* The ranks whose manifests are there; -EAGAIN: not all of them. */
+static int publish_ranks_find(const struct publish *publish, struct commit *commit, struct err *err)
+{
+    CLEAN(dir_clean) DIR *dir = fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
+    const struct dirent *entry;
+    uint32_t count = 0;
+
+    if (!dir)
+        return err_set(err, -errno, "%s: %m", publish->part);
+    while ((entry = readdir(dir))) {
+        uint32_t number;
+        char name[64], *end;
+
+        if (strncmp(entry->d_name, "rank-", 5) != 0)
+            continue;
+        number = (uint32_t)strtoul(entry->d_name + 5, &end, 10);
+        point_rank_name(number, "manifest", name, sizeof(name));
+        if (strcmp(name, entry->d_name) != 0)
+            continue;
+        if (!ARRAY_FIT_ZERO(commit->rank, commit->rank_room, count + 1))
+            return err_nomem(err);
+        commit->rank[count++].rank = number;
+    }
+    if (count < publish->group)
+        return -EAGAIN;
+    if (count > publish->group)
+        return err_set(err, -EPROTO, "%" PRIu32 " ranks saved, expected %" PRIu32, count,
+                       publish->group);
+    qsort(commit->rank, count, sizeof(*commit->rank), publish_number_compare);
+    return 0;
+}
+
+static int publish_commit_write(const struct publish *publish, struct err *err)
+{
+    struct commit commit = {
+        .step = publish->step, .job = publish->job, .world = publish->world, .group = publish->group
+    };
+    struct buf bytes = { .data = NULL };
+    char temporary[64];
+    int result = publish_ranks_find(publish, &commit, err);
+
+    for (uint32_t i = 0; result == 0 && i < commit.group; i++)
+        result = publish_rank_read(publish, commit.rank[i].rank, &commit.rank[i], err);
+    if (result == 0) {
+        snprintf(temporary, sizeof(temporary), "COMMIT.%05" PRIu32 ".tmp", publish->rank);
+        commit_encode(&commit, &bytes);
+        unlinkat(publish->fd, temporary, 0);
+        result = bytes.failed
+                     ? err_nomem(err)
+                     : small_file_create(publish->fd, temporary, bytes.data, bytes.size, err);
+        if (result == 0 && linkat(publish->fd, temporary, publish->fd, "COMMIT", 0) < 0 &&
+            errno != EEXIST) /* another rank was first: its COMMIT says the same */
+            result = err_set(err, -errno, "COMMIT: %m");
+        unlinkat(publish->fd, temporary, 0);
+    }
+    buf_fini(&bytes);
+    commit_fini(&commit);
+    return result;
+}
+
+/* Gives the directory its final name.  A point of the same step that is there already, from an earlier start of the job,
+ * gives way.
+ */
+static int publish_name_take(const struct publish *publish, struct err *err)
+{
+    char name[64], old[160];
+    struct statx own, other;
+
+    snprintf(name, sizeof(name), "step-%" PRIu64, publish->step);
+    for (int i = 0; i < 3; i++) {
+        if (renameat2(publish->parent_fd, publish->part, publish->parent_fd, name,
+                      RENAME_NOREPLACE) == 0 ||
+            (errno == EINVAL &&
+             renameat(publish->parent_fd, publish->part, publish->parent_fd, name) == 0))
+            return 0;
+        if (errno == ENOENT) /* another rank's writer did it */
+            return 0;
+        if (errno != EEXIST && errno != ENOTEMPTY)
+            return err_set(err, -errno, "%s: rename: %m", name);
+        if (statx(publish->fd, "", AT_EMPTY_PATH, STATX_INO, &own) == 0 &&
+            statx(publish->parent_fd, name, AT_SYMLINK_NOFOLLOW, STATX_INO, &other) == 0 &&
+            own.stx_ino == other.stx_ino)
+            return 0;
+        snprintf(old, sizeof(old), ".old-%s.%016" PRIx64, name, (uint64_t)time_real_ns());
+        renameat(publish->parent_fd, name, publish->parent_fd, old);
+    }
+    return err_set(err, -EEXIST, "%s cannot be replaced", name);
+}
+
+int publish_try(const struct publish *publish, struct err *err)
+{
+    uint64_t size;
+    int result = small_file_size(publish->fd, "COMMIT", &size);
+
+    if (result == -ENOENT)
+        result = publish_commit_write(publish, err);
+    if (result == -EAGAIN)
+        return 0;
+    if (result == 0)
+        result = directory_sync(publish->fd, err);
+    if (result == 0)
+        result = publish_name_take(publish, err);
+    if (result == 0)
+        result = directory_sync(publish->parent_fd, err);
+    return result < 0 ? result : 1;
+}

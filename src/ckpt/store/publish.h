@@ -1,0 +1,30 @@
+/* publish.h - makes a point of the files of all ranks: COMMIT, and the final name.
+ *
+ * Every rank's writer works alone, in the same hidden directory.  Whoever finds all manifests there writes COMMIT; link(2) lets
+ * exactly one of them win.  A point counts as committed once COMMIT is there.  The final name is for people and other
+ * programs; a writer that dies before the rename leaves it to the next one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_CKPT_STORE_PUBLISH_H
+#define LOCKSTEP_CKPT_STORE_PUBLISH_H
+
+#include "ckpt/format/manifest.h"
+
+struct publish {
+    int parent_fd, fd; /* parent_fd belongs to the caller */
+    uint64_t step, job;
+    uint32_t rank, world, group;
+    char part[96]; /* name of the hidden directory */
+};
+
+/* Makes the hidden directory, or opens the one that another rank made. */
+int publish_open(struct publish *publish, struct err *err); /* with all but fd and part set */
+void publish_close(struct publish *publish);
+/* After the file of tensors is synced and has its name. */
+int publish_manifest(const struct publish *publish, const struct manifest *manifest,
+                     struct ckpt_digest *ret_digest, struct err *err);
+/* 1: the point is committed and has its name; 0: ranks are missing. */
+int publish_try(const struct publish *publish, struct err *err);
+
+#endif

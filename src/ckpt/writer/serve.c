@@ -1,0 +1,434 @@
+/* serve.c - the loop of the writer process.
+ *
+ * It takes one message at a time.  An image is released as soon as its file and manifest are synced; the commit waits for other
+ * ranks, and reading back for the commit, while the trainer may fill the image again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "ckpt/writer/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ckpt/store/point.h"
+#include "ckpt/store/retain.h"
+#include "ckpt/writer/changes.h"
+#include "ckpt/writer/message.h"
+#include "ckpt/writer/store_image.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define SAVES 8 /* that wait for other ranks, or to be read back */
+#define LOOK_NS (50 * NS_PER_MS)
+#define STAGGER_MOST_NS (5 * NS_PER_S)
+#define UNCHANGED_WARNINGS 3
+#define LOOK_MOST_NS (1 * NS_PER_S)
+
+enum save_stage {
+    SAVE_COMMITS = 1, /* waits for the other ranks */
+    SAVE_VERIFIES,    /* committed */
+};
+
+struct save {
+    enum save_stage stage;
+    struct publish publish;
+    struct manifest manifest;
+    struct ckpt_digest digest; /* of the manifest on disk */
+    uint64_t number;
+    int64_t begin_ns, pause_ns;
+    uint64_t tensors, unchanged;
+    char io[256];
+};
+
+struct writer {
+    int socket, signals, dir_fd;
+    struct message_hello hello;
+    unsigned char *arena;
+    uint64_t arena_bytes;
+    struct save save[SAVES];
+    unsigned saves;
+    struct changes changes;
+    unsigned warnings;
+    uint64_t complete;   /* the newest step that all ranks of the job have verified */
+    int64_t store_ns;    /* how long the last image took */
+    bool ended;          /* the trainer is gone */
+    int64_t deadline_ns; /* INT64_MAX: none yet */
+    int failed;          /* -errno of what was not written */
+    struct err *err;
+};
+
+static void writer_event(struct writer *writer, struct message_event event)
+{
+    struct message message = { .type = MESSAGE_EVENT };
+
+    event.pid = getpid();
+    event.cpu_ns = (uint64_t)time_ns(CLOCK_PROCESS_CPUTIME_ID);
+    message.event = event;
+    if (!writer->ended)
+        message_send(writer->socket, &message, NULL, NULL);
+}
+
+static void save_fail(struct writer *writer, uint64_t number, uint64_t step, int code,
+                      const struct err *why)
+{
+    struct message_event event = { .type = EVENT_FAILED, .number = number, .step = step };
+
+    event.code = code;
+    snprintf(event.text, sizeof(event.text), "%s", why->text);
+    fprintf(stderr, "lockstep-ckpt-writer: rank %" PRIu32 ": step %" PRIu64 " is not saved: %s\n",
+            writer->hello.rank, step, why->text);
+    if (!writer->failed)
+        err_set(writer->err, code, "step %" PRIu64 ": %s", step, why->text);
+    writer->failed = code;
+    writer_event(writer, event);
+}
+
+static void save_drop(struct writer *writer, unsigned i)
+{
+    publish_close(&writer->save[i].publish);
+    manifest_fini(&writer->save[i].manifest);
+    writer->saves--;
+    memmove(&writer->save[i], &writer->save[i + 1], (writer->saves - i) * sizeof(*writer->save));
+}
+
+/* The deadline begins when the trainer is gone or SIGTERM came. */
+static bool writer_stop(void *ctx)
+{
+    struct writer *writer = ctx;
+    struct pollfd poll_fd[] = { { .fd = writer->socket, .events = POLLRDHUP },
+                                { .fd = writer->signals, .events = POLLIN } };
+    struct signalfd_siginfo info;
+
+    if (writer->deadline_ns == INT64_MAX && poll(poll_fd, COUNT(poll_fd), 0) > 0 &&
+        ((poll_fd[0].revents & (POLLRDHUP | POLLHUP)) ||
+         ((poll_fd[1].revents & POLLIN) && read(writer->signals, &info, sizeof(info)) > 0)))
+        writer->deadline_ns = time_mono_ns() + (int64_t)writer->hello.deadline_s * NS_PER_S;
+    return time_mono_ns() >= writer->deadline_ns;
+}
+
+/* ---- messages ---- */
+
+static int serve_arena_open(struct writer *writer, const struct message_hello *hello, int fd,
+                            struct err *err)
+{
+    uint64_t bytes = hello->image_bytes * hello->images;
+    struct stat st;
+    void *arena;
+
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < bytes)
+        return err_set(err, -EPROTO, "the arena is smaller than its images");
+    arena = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (arena == MAP_FAILED)
+        return err_set(err, -errno, "arena: %m");
+    if (writer->arena)
+        munmap(writer->arena, writer->arena_bytes);
+    writer->arena = arena;
+    writer->arena_bytes = bytes;
+    return 0;
+}
+
+static int serve_hello_take(struct writer *writer, const struct message_hello *hello,
+                            const int *fds, struct err *err)
+{
+    int result;
+
+    if (fds[0] < 0 || fds[1] < 0)
+        return err_set(err, -EPROTO, "hello without descriptors");
+    result = serve_arena_open(writer, hello, fds[1], err);
+    if (result < 0)
+        return result;
+    if (writer->dir_fd >= 0)
+        close(writer->dir_fd);
+    writer->dir_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+    if (writer->dir_fd < 0)
+        return err_set(err, -errno, "%m");
+    writer->hello = *hello;
+    writer_event(writer, (struct message_event){ .type = EVENT_READY });
+    return 0;
+}
+
+/* A private copy first: what is checked must not change afterwards. */
+static int serve_draft_read(const struct writer *writer, const struct message_save *message,
+                            struct manifest *ret, struct err *err)
+{
+    const unsigned char *image;
+    CLEAN(free_clean) unsigned char *copy = NULL;
+    int result;
+
+    if (!writer->arena || message->image >= writer->hello.images ||
+        message->draft_at > writer->hello.image_bytes ||
+        message->draft_bytes > writer->hello.image_bytes - message->draft_at)
+        return err_set(err, -EPROTO, "the save lies outside the arena");
+    copy = malloc(message->draft_bytes + 1);
+    if (!copy)
+        return err_nomem(err);
+    image = writer->arena + message->image * writer->hello.image_bytes;
+    memcpy(copy, image + message->draft_at, message->draft_bytes);
+    result = manifest_parse(copy, message->draft_bytes, true, ret, err);
+    if (result < 0)
+        return result;
+    if (ckpt_round_up(ret->file_bytes, CKPT_PAGE) <= message->draft_at &&
+        ret->step == message->step && ret->rank == writer->hello.rank &&
+        ret->world == writer->hello.world && ret->group == writer->hello.group &&
+        ret->job == writer->hello.job)
+        return 0;
+    manifest_fini(ret);
+    return err_set(err, -EPROTO, "the draft contradicts the save");
+}
+
+static void save_changes_take(struct writer *writer, struct save *save)
+{
+    struct changes *changes = &writer->changes;
+    uint64_t before = changes->step;
+    bool known = changes->known;
+
+    changes_take(changes, &save->manifest);
+    save->tensors = changes->tensors;
+    save->unchanged = changes->unchanged;
+    if (known && changes->tensors && changes->unchanged == changes->tensors &&
+        changes->step != before && writer->warnings++ < UNCHANGED_WARNINGS)
+        fprintf(stderr,
+                "lockstep-ckpt-writer: rank %" PRIu32 ": step %" PRIu64 ": all %" PRIu64
+                " tensors are identical to those of step %" PRIu64
+                "; check that the program saves the tensors that it trains\n",
+                writer->hello.rank, changes->step, changes->tensors, before);
+}
+
+/* Ranks that share a disk begin one after the other, over a part of the time that a save takes: all at once would fill its
+ * queues and delay everyone else's reads.  Not when the trainer is gone: then every second counts.
+ */
+static void save_stagger(struct writer *writer)
+{
+    const struct message_hello *hello = &writer->hello;
+    int64_t spread_ns = MIN(writer->store_ns / 2, STAGGER_MOST_NS),
+            until_ns = time_mono_ns() +
+                       (int64_t)((double)spread_ns * (hello->rank % hello->group) / hello->group);
+
+    while (!writer_stop(writer) && writer->deadline_ns == INT64_MAX && time_mono_ns() < until_ns)
+        poll(NULL, 0, time_poll_ms(MIN(until_ns, time_mono_ns() + LOOK_NS), time_mono_ns()));
+}
+
+static int save_store(struct writer *writer, const struct message_save *message, struct save *save,
+                      struct err *err)
+{
+    struct store_image store = { .publish = &save->publish,
+                                 .manifest = &save->manifest,
+                                 .bytes_per_s = writer->hello.bytes_per_s,
+                                 .stop = writer_stop,
+                                 .ctx = writer };
+    int result = serve_draft_read(writer, message, &save->manifest, err);
+
+    if (result < 0)
+        return result;
+    store.image = writer->arena + message->image * writer->hello.image_bytes;
+    save->publish = (struct publish){ .parent_fd = writer->dir_fd,
+                                      .fd = -1,
+                                      .step = message->step,
+                                      .job = writer->hello.job,
+                                      .rank = writer->hello.rank,
+                                      .world = writer->hello.world,
+                                      .group = writer->hello.group };
+    result = publish_open(&save->publish, err);
+    if (result == 0)
+        result = store_image(&store, save->io, sizeof(save->io), err);
+    if (result == 0)
+        result = publish_manifest(&save->publish, &save->manifest, &save->digest, err);
+    if (result == 0)
+        save_changes_take(writer, save);
+    return result;
+}
+
+static void save_take(struct writer *writer, const struct message_save *message)
+{
+    struct save *save;
+    struct err err = { "" };
+    int64_t begin_ns;
+    int result;
+
+    if (writer->saves == SAVES) { /* the other ranks did not follow: the oldest is given up */
+        err_set(&err, 0, "other ranks did not save it in time");
+        save_fail(writer, writer->save[0].number, writer->save[0].publish.step, -ETIMEDOUT, &err);
+        save_drop(writer, 0);
+    }
+    save = &writer->save[writer->saves];
+    *save = (struct save){ .stage = SAVE_COMMITS,
+                           .publish = { .fd = -1 },
+                           .number = message->number,
+                           .begin_ns = time_mono_ns(),
+                           .pause_ns = LOOK_NS };
+    writer->saves++;
+    save_stagger(writer);
+    begin_ns = time_mono_ns();
+    result = save_store(writer, message, save, &err);
+    writer->store_ns = time_mono_ns() - begin_ns;
+    if (result < 0) {
+        save_fail(writer, message->number, message->step, result, &err);
+        save_drop(writer, writer->saves - 1);
+    }
+    writer_event(writer, (struct message_event){ .type = EVENT_RELEASED,
+                                                 .image = message->image,
+                                                 .number = message->number,
+                                                 .step = message->step });
+}
+
+/* ---- after the image ---- */
+
+static void save_commit(struct writer *writer, unsigned i)
+{
+    struct save *save = &writer->save[i];
+    struct message_event event = { .type = EVENT_WRITTEN,
+                                   .number = save->number,
+                                   .step = save->publish.step };
+    struct err err = { "" };
+    int result = publish_try(&save->publish, &err);
+
+    if (result == 0) {
+        save->pause_ns = MIN(save->pause_ns * 2, LOOK_MOST_NS);
+    } else if (result < 0) {
+        save_fail(writer, save->number, save->publish.step, result, &err);
+        save_drop(writer, i);
+    } else {
+        event.ns = (uint64_t)(time_mono_ns() - save->begin_ns);
+        event.tensors = save->tensors;
+        event.unchanged = save->unchanged;
+        snprintf(event.text, sizeof(event.text), "%s", save->io);
+        writer_event(writer, event);
+        save->stage = SAVE_VERIFIES;
+        if (writer->hello.no_verify)
+            save_drop(writer, i);
+    }
+}
+
+/* At the lowest priority of the best-effort class: the next image goes first. */
+static void serve_io_priority(int level)
+{
+    syscall(SYS_ioprio_set, 1 /* process */, 0, 2 << 13 /* best effort */ | level);
+}
+
+static void writer_retain(const struct writer *writer)
+{
+    const struct message_hello *hello = &writer->hello;
+
+    if (hello->keep && writer->dir_fd >= 0)
+        retain_points(writer->dir_fd,
+                      &(struct retain){ .keep = hello->keep,
+                                        .every = hello->keep_every,
+                                        .parts = hello->group < hello->world,
+                                        .complete = writer->complete },
+                      NULL);
+}
+
+static void save_verify(struct writer *writer, unsigned i)
+{
+    struct save *save = &writer->save[i];
+    struct message_event event = { .type = EVENT_VERIFIED,
+                                   .number = save->number,
+                                   .step = save->publish.step };
+    struct point_check check = { .threads = 1 };
+    int64_t begin_ns = time_mono_ns();
+    struct err err = { "" };
+    int result;
+
+    serve_io_priority(7);
+    result = point_verify_file(save->publish.fd, &save->manifest, &check, &err);
+    serve_io_priority(4);
+    if (result == 0)
+        result = point_mark_verified(save->publish.fd, save->manifest.rank, &save->digest, &err);
+    if (result < 0) {
+        err_wrap(&err, result, "read back");
+        save_fail(writer, save->number, save->publish.step, result, &err);
+    } else {
+        event.ns = (uint64_t)(time_mono_ns() - begin_ns);
+        writer_event(writer, event);
+        writer_retain(writer);
+    }
+    save_drop(writer, i);
+}
+
+/* Commits what can be; reads one back when nothing else is to do.  Returns how long to wait for messages. */
+static int writer_work(struct writer *writer, bool idle)
+{
+    int64_t pause_ns = INT64_MAX;
+
+    for (unsigned i = 0; i < writer->saves; i++) {
+        unsigned before = writer->saves;
+
+        if (writer->save[i].stage == SAVE_COMMITS)
+            save_commit(writer, i);
+        if (writer->saves < before)
+            i--;
+        else if (writer->save[i].stage == SAVE_COMMITS)
+            pause_ns = MIN(pause_ns, writer->save[i].pause_ns);
+    }
+    for (unsigned i = 0; i < writer->saves; i++) {
+        if (writer->save[i].stage != SAVE_VERIFIES)
+            continue;
+        if (idle)
+            save_verify(writer, i);
+        return 0;
+    }
+    return time_poll_ms(pause_ns, 0);
+}
+
+static int writer_message(struct writer *writer, struct err *err)
+{
+    struct message message;
+    int fds[MESSAGE_FDS];
+    int result = message_receive(writer->socket, false, &message, fds, err);
+
+    if (result == 0) {
+        writer->ended = true;
+    } else if (result == 1 && message.type == MESSAGE_HELLO) {
+        result = serve_hello_take(writer, &message.hello, fds, err);
+    } else if (result == 1 && message.type == MESSAGE_SAVE) {
+        save_take(writer, &message.save);
+    } else if (result == 1 && message.type == MESSAGE_COMPLETE) {
+        writer->complete = MAX(writer->complete, message.complete.step);
+        writer_retain(writer);
+    }
+    for (int i = 0; i < MESSAGE_FDS; i++)
+        fd_clean(&fds[i]);
+    return result == -EAGAIN ? 0 : result;
+}
+
+int writer_serve(int socket, int signals, struct err *err)
+{
+    struct writer writer = { .socket = socket,
+                             .signals = signals,
+                             .dir_fd = -1,
+                             .deadline_ns = INT64_MAX,
+                             .hello = { .deadline_s = 30 },
+                             .err = err };
+    int wait_ms = 0, result = 0;
+
+    while (result >= 0 && !writer_stop(&writer)) {
+        struct pollfd poll_fd[] = { { .fd = writer.ended ? -1 : socket, .events = POLLIN },
+                                    { .fd = signals, .events = POLLIN } };
+
+        if (writer.deadline_ns != INT64_MAX && (wait_ms < 0 || wait_ms > 1000))
+            wait_ms = 1000;
+        poll(poll_fd, COUNT(poll_fd), wait_ms);
+        if (poll_fd[0].revents)
+            result = writer_message(&writer, err);
+        wait_ms = writer_work(&writer, !poll_fd[0].revents);
+        if (writer.ended && !writer.saves)
+            break;
+    }
+    while (writer.saves)
+        save_drop(&writer, 0);
+    if (writer.arena)
+        munmap(writer.arena, writer.arena_bytes);
+    changes_fini(&writer.changes);
+    fd_clean(&writer.dir_fd);
+    return result < 0 ? result : writer.failed;
+}

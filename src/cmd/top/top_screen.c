@@ -1,0 +1,756 @@
+/* top_screen.c - draws a run on a terminal.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "cmd/top/top_screen.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <langinfo.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Its functions, not its macros, some of which have names such as `move`. */
+#define NCURSES_NOMACROS
+#include <curses.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "show/ledger_view.h"
+#include "show/style.h"
+#include "show/verdict_view.h"
+#include "wire/names.h"
+
+#define LEAST_COLUMNS 40
+#define LEAST_ROWS 8
+#define HEAD_ROWS 6
+#define STALE_NS (5 * NS_PER_S)
+#define PAIR(which) (screen->colour ? (attr_t)COLOR_PAIR(which) : (attr_t)A_NORMAL)
+
+enum top_pair {
+    PAIR_BAD = 1,
+    PAIR_OVER,
+    PAIR_GOOD,
+    PAIR_BAR
+};
+
+static const char *const views[TOP_VIEWS] = { "Ranks", "Verdicts", "Ledger", "Nodes" };
+static const char *const sorts[TOP_SORTS] = { "rank", "excess", "node" };
+
+void top_screen_init(struct top_screen *screen)
+{
+    const char *none = getenv("NO_COLOR");
+
+    *screen = (struct top_screen){ .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0 };
+    screen->colour = has_colors() && !(none && none[0]);
+    if (!screen->colour)
+        return;
+    start_color();
+    use_default_colors();
+    init_pair(PAIR_BAD, COLOR_RED, -1);
+    init_pair(PAIR_OVER, COLOR_YELLOW, -1);
+    init_pair(PAIR_GOOD, COLOR_GREEN, -1);
+    init_pair(PAIR_BAR, COLOR_CYAN, -1);
+}
+
+void top_screen_fini(struct top_screen *screen)
+{
+    free(screen->order);
+    free(screen->lines);
+    *screen = (struct top_screen){ 0 };
+}
+
+/* ---- pieces ---- */
+
+/* Foreign text is cleaned, and cut to the line. */
+__attribute__((format(printf, 3, 4))) static void top_put(int row, int column, const char *format,
+                                                          ...)
+{
+    char raw[512], clean[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(raw, sizeof(raw), format, args);
+    va_end(args);
+    if (column < COLS && row < LINES)
+        mvaddnstr(row, column, show_clean(raw, clean, sizeof(clean)), COLS - column);
+}
+
+/* Eight levels; `level` from 0 to 1, negative: not known. */
+static void top_put_level(const struct top_screen *screen, int row, int column, double level)
+{
+    static const char *const blocks[] = { "\u2581", "\u2582", "\u2583", "\u2584",
+                                          "\u2585", "\u2586", "\u2587", "\u2588" };
+    static const char *const ascii[] = { "_", ".", ":", "-", "=", "+", "*", "#" };
+    int at = (int)(level * 8);
+
+    if (column >= COLS)
+        return;
+    if (level < 0 || isnan(level))
+        mvaddstr(row, column, " ");
+    else
+        mvaddstr(row, column, (screen->utf8 ? blocks : ascii)[MIN(MAX(at, 0), 7)]);
+}
+
+static double top_step_value(const struct live_step *step, bool loss)
+{
+    if (!step)
+        return NAN;
+    return loss ? step->loss : (double)step->duration_ns / 1e9;
+}
+
+/* The newest steps from the right edge on, scaled between their least and their most. */
+static void top_put_spark(struct top_screen *screen, struct live_run *live, int row, int column,
+                          bool loss)
+{
+    int width = MIN(COLS - column, LIVE_STEPS);
+    double least = INFINITY, most = -INFINITY;
+
+    for (int i = 0; i < width; i++) {
+        double value = top_step_value(live_run_step(live, (uint64_t)i), loss);
+
+        least = isfinite(value) ? MIN(least, value) : least;
+        most = isfinite(value) ? MAX(most, value) : most;
+    }
+    if (!loss)
+        least = MIN(least, 0.5 * most); /* small differences of step times stay small */
+    attron(PAIR(PAIR_BAR));
+    for (int i = 0; i < width; i++) {
+        double value = top_step_value(live_run_step(live, (uint64_t)i), loss);
+
+        top_put_level(screen, row, column + width - 1 - i,
+                      isfinite(value) ? (most > least ? (value - least) / (most - least) : 0) : -1);
+    }
+    attroff(PAIR(PAIR_BAR));
+}
+
+/* ---- the head ---- */
+
+static double top_pace(struct live_run *live)
+{
+    const struct live_step *newest = live_run_step(live, 0), *old = NULL;
+    uint64_t back = 0;
+
+    for (uint64_t i = 1; i < 32; i++) {
+        const struct live_step *step = live_run_step(live, i);
+
+        if (!step)
+            break;
+        old = step;
+        back = i;
+    }
+    if (!newest || !old || newest->begin_real_ns <= old->begin_real_ns)
+        return NAN;
+    return (double)(back * live->stride) * 1e9 /
+           (double)(newest->begin_real_ns - old->begin_real_ns);
+}
+
+static const char *top_state(const struct top_screen *screen, const struct live_run *live)
+{
+    if (live->ended)
+        return live->status ? "failed" : "ended";
+    if (live->last)
+        return "ended";
+    return screen->alive ? "running" : "no writer";
+}
+
+static void top_put_title(struct top_screen *screen, struct live_run *live)
+{
+    double pace = top_pace(live);
+    char more[160] = "";
+
+    if (live->newest)
+        snprintf(more, sizeof(more), "  step %" PRIu64, live->newest - 1);
+    if (!isnan(pace))
+        snprintf(more + strlen(more), sizeof(more) - strlen(more), "  %.2f steps/s", pace);
+    if (live->attempts > 1)
+        snprintf(more + strlen(more), sizeof(more) - strlen(more), "  restarts %" PRIu32,
+                 live->attempts - 1);
+    attron(A_BOLD);
+    top_put(0, 0, "%s  %s  %zu of %" PRIu32 " ranks on %zu nodes%s", live->dir.run,
+            top_state(screen, live), live->ranks, MAX(live->ranks_wanted, (uint32_t)live->ranks),
+            live->nodes, more);
+    attroff(A_BOLD);
+}
+
+static void top_put_ledger_bar(struct top_screen *screen, const struct live_run *live, int row)
+{
+    double total = live->has_ledger ? ledger_total(&live->ledger) : 0;
+    int column = 30, width = COLS - column - 1, used = 0;
+
+    if (total <= 0 || !live->ledger.steps) {
+        top_put(row, 0, "goodput not known yet");
+        return;
+    }
+    top_put(row, 0, "goodput %5.1f %% ettr %5.1f %%", 100 * ledger_goodput(&live->ledger),
+            100 * ledger_ettr(&live->ledger));
+    used = (int)(width * ledger_goodput(&live->ledger) + 0.5);
+    mvaddstr(row, column - 1, "[");
+    for (int i = 0; i < width - 1; i++) {
+        attr_t as = i < used ? PAIR(PAIR_GOOD) | A_BOLD : PAIR(PAIR_BAD);
+
+        attron(as);
+        mvaddstr(row, column + i, i < used ? "|" : ".");
+        attroff(as);
+    }
+    mvaddstr(row, column + width - 1, "]");
+}
+
+static const struct verdict *top_worst(const struct live_run *live)
+{
+    const struct verdict *worst = NULL;
+
+    for (size_t i = 0; i < live->verdicts; i++) {
+        if (!live->verdict[i].until_real_ns &&
+            (!worst || verdict_by_importance(&live->verdict[i], worst) < 0))
+            worst = &live->verdict[i];
+    }
+    return worst;
+}
+
+static void top_put_health(struct top_screen *screen, const struct live_run *live, int row,
+                           int64_t now_ns)
+{
+    const struct verdict *worst = top_worst(live);
+    int64_t silent_ns = now_ns - live->newest_real_ns;
+    char sentence[320];
+
+    if (screen->trouble || (screen->alive && live->newest_real_ns && silent_ns > STALE_NS)) {
+        attron(PAIR(PAIR_BAD) | A_BOLD);
+        if (screen->trouble)
+            top_put(row, 0, "%s", screen->trouble);
+        else
+            top_put(row, 0, "nothing heard from the controller for %" PRId64 " s",
+                    silent_ns / NS_PER_S);
+        attroff(PAIR(PAIR_BAD) | A_BOLD);
+    } else if (worst) {
+        attron(PAIR(PAIR_BAD) | A_BOLD);
+        top_put(row, 0, "%s", verdict_sentence(worst, sentence, sizeof(sentence)));
+        attroff(PAIR(PAIR_BAD) | A_BOLD);
+    } else if (!live->newest) {
+        top_put(row, 0, "cannot tell: no step was observed yet");
+    } else if (live->ranks < live->ranks_wanted) {
+        attron(PAIR(PAIR_OVER));
+        top_put(row, 0, "no fault found; %" PRIu32 " ranks are not observed",
+                live->ranks_wanted - (uint32_t)live->ranks);
+        attroff(PAIR(PAIR_OVER));
+    } else {
+        attron(PAIR(PAIR_GOOD));
+        top_put(row, 0, "no fault found so far");
+        attroff(PAIR(PAIR_GOOD));
+    }
+}
+
+static void top_put_tabs(const struct top_screen *screen, const struct live_run *live, int row)
+{
+    int column = 0;
+    size_t open = 0;
+
+    for (size_t i = 0; i < live->verdicts; i++)
+        open += live->verdict[i].until_real_ns == 0;
+    for (int i = 0; i < TOP_VIEWS; i++) {
+        char text[32];
+
+        if (i == TOP_VERDICTS)
+            snprintf(text, sizeof(text), " %s %zu/%zu ", views[i], open, live->verdicts);
+        else
+            snprintf(text, sizeof(text), " %s ", views[i]);
+        if (i == (int)screen->view)
+            attron(A_REVERSE);
+        top_put(row, column, "%s", text);
+        attroff(A_REVERSE);
+        column += (int)strlen(text) + 1;
+    }
+    if (screen->view == TOP_RANKS)
+        top_put(row, column, "sort: %s%s%s", sorts[screen->sort],
+                screen->filter[0] ? "  filter: " : "", screen->filter);
+    if (screen->paused)
+        top_put(row, MAX(COLS - 7, 0), "paused");
+}
+
+static void top_put_head(struct top_screen *screen, struct live_run *live, int64_t now_ns)
+{
+    const struct live_step *newest = live_run_step(live, 1);
+    char text[32] = "-";
+
+    top_put_title(screen, live);
+    if (newest)
+        show_seconds((double)newest->duration_ns / 1e9, text);
+    top_put(1, 0, "step %10s", text);
+    top_put_spark(screen, live, 1, 17, false);
+    if (newest && !isnan(newest->loss))
+        top_put(2, 0, "loss %10.4g", newest->loss);
+    else
+        top_put(2, 0, "loss          -");
+    top_put_spark(screen, live, 2, 17, true);
+    top_put_ledger_bar(screen, live, 3);
+    top_put_health(screen, live, 4, now_ns);
+    top_put_tabs(screen, live, 5);
+}
+
+/* ---- ranks ---- */
+
+struct top_order {
+    struct live_run *live;
+    enum top_sort sort;
+};
+
+/* Over the steps that are kept, without the newest, which may be incomplete. */
+static int64_t top_rank_excess(struct live_run *live, const struct live_rank *rank)
+{
+    int64_t sum = 0, excess, count = 0;
+
+    for (uint64_t i = 1; i < 16; i++) {
+        const struct live_step *step = live_run_step(live, i);
+
+        if (step && live_run_excess(rank, step, &excess)) {
+            sum += excess;
+            count++;
+        }
+    }
+    return count ? sum / count : 0;
+}
+
+static int top_order_compare(const void *a, const void *b, void *arg)
+{
+    const struct top_order *order = arg;
+    const struct live_rank *left = order->live->rank[*(const uint32_t *)a];
+    const struct live_rank *right = order->live->rank[*(const uint32_t *)b];
+    int result = 0;
+
+    if (order->sort == TOP_BY_EXCESS) {
+        result = (left->excess_ns < right->excess_ns) - (left->excess_ns > right->excess_ns);
+    } else if (order->sort == TOP_BY_NODE) {
+        result = strcmp(order->live->node[left->node].name, order->live->node[right->node].name);
+    }
+    return result ? result : (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static bool top_rank_matches(const struct live_run *live, const struct live_rank *rank,
+                             const char *text)
+{
+    char number[16];
+
+    snprintf(number, sizeof(number), "%" PRIu32, rank->rank);
+    return !text[0] || strcmp(number, text) == 0 || strstr(live->node[rank->node].name, text);
+}
+
+static void top_order_ranks(struct top_screen *screen, struct live_run *live)
+{
+    struct top_order order = { live, screen->sort };
+
+    screen->shown = 0;
+    if (!ARRAY_FIT(screen->order, screen->order_room, live->ranks))
+        return;
+    for (uint32_t i = 0; i < live->ranks; i++) {
+        if (!top_rank_matches(live, live->rank[i], screen->filter))
+            continue;
+        screen->order[screen->shown++] = i;
+        if (screen->sort == TOP_BY_EXCESS) /* once, not at each comparison */
+            live->rank[i]->excess_ns = top_rank_excess(live, live->rank[i]);
+    }
+    qsort_r(screen->order, screen->shown, sizeof(screen->order[0]), top_order_compare, &order);
+}
+
+/* A bar per step: half of the median beyond it is the highest. */
+static void top_put_rank_bars(struct top_screen *screen, struct live_run *live,
+                              const struct live_rank *rank, int row, int column)
+{
+    int width = MIN(COLS - column, LIVE_STEPS);
+
+    for (int i = 0; i < width; i++) {
+        const struct live_step *step = live_run_step(live, (uint64_t)i);
+        int64_t excess = 0;
+        bool known = step && live_run_excess(rank, step, &excess);
+        double share =
+            known && step->median_ns > 0 ? 2 * (double)MAX(excess, 0) / (double)step->median_ns : 0;
+        attr_t as = share >= 0.5 ? PAIR(PAIR_BAD) | A_BOLD : PAIR(PAIR_BAR);
+
+        attron(as);
+        top_put_level(screen, row, column + width - 1 - i, known ? share : -1);
+        attroff(as);
+    }
+}
+
+static void top_put_rank(struct top_screen *screen, struct live_run *live,
+                         const struct live_rank *rank, int row)
+{
+    const struct live_cell *cell = NULL;
+    const struct live_step *step = live_run_step(live, 1);
+    char own[32] = "-", excess[32] = "-", what[24];
+    int64_t mean = top_rank_excess(live, rank);
+
+    if (step && rank->cell[(step->step - 1) % LIVE_STEPS].step == step->step)
+        cell = &rank->cell[(step->step - 1) % LIVE_STEPS];
+    if (cell)
+        show_seconds((double)cell->own_ns / 1e9, own);
+    if (cell && mean > 0)
+        show_seconds((double)mean / 1e9, excess);
+    if (rank->ended)
+        snprintf(what, sizeof(what), "ended");
+    else
+        snprintf(what, sizeof(what), "%c %s", rank->state ? rank->state : '?',
+                 rank->state ? name_of_phase(rank->phase) : "");
+    top_put(row, 0, "%6" PRIu32 " %-10.10s %8" PRIu64 " %-11.11s %9s %9s ", rank->rank,
+            live->node[rank->node].name, rank->step, what, own, excess);
+    top_put_rank_bars(screen, live, rank, row, 60);
+}
+
+static void top_put_ranks(struct top_screen *screen, struct live_run *live, int row)
+{
+    attron(A_BOLD);
+    top_put(row, 0, "  RANK NODE           STEP NOW               OWN    EXCESS  LAST STEPS");
+    attroff(A_BOLD);
+    top_order_ranks(screen, live);
+    for (size_t i = screen->first[TOP_RANKS];
+         i < screen->shown && row + 1 + (int)(i - screen->first[TOP_RANKS]) < LINES - 1; i++) {
+        int at = row + 1 + (int)(i - screen->first[TOP_RANKS]);
+
+        top_put_rank(screen, live, live->rank[screen->order[i]], at);
+        if (i == screen->chosen[TOP_RANKS])
+            mvchgat(at, 0, MIN(COLS, 59), A_REVERSE, 0, NULL);
+    }
+    if (!screen->shown)
+        top_put(row + 1, 0,
+                live->ranks ? "no rank or node matches '%s'" : "no rank was observed yet%s",
+                live->ranks ? screen->filter : "");
+}
+
+/* ---- verdicts, ledger, nodes ---- */
+
+static void top_put_verdicts(struct top_screen *screen, struct live_run *live, int row)
+{
+    if (live->verdicts > 1)
+        qsort(live->verdict, live->verdicts, sizeof(live->verdict[0]), verdict_by_importance);
+    live_run_verdicts_moved(live);
+    screen->shown = live->verdicts;
+    if (!live->verdicts)
+        top_put(row, 0, "no verdicts");
+    for (size_t i = screen->first[TOP_VERDICTS];
+         i < live->verdicts && row + (int)(i - screen->first[TOP_VERDICTS]) < LINES - 1; i++) {
+        const struct verdict *verdict = &live->verdict[i];
+        bool over = verdict->until_real_ns != 0;
+        int at = row + (int)(i - screen->first[TOP_VERDICTS]);
+        char sentence[320];
+
+        attron(over ? PAIR(PAIR_OVER) : PAIR(PAIR_BAD) | A_BOLD);
+        top_put(at, 0, "%-5s%9.1f  %s", over ? "over" : "OPEN", verdict->gpu_seconds,
+                verdict_sentence(verdict, sentence, sizeof(sentence)));
+        attroff(over ? PAIR(PAIR_OVER) : PAIR(PAIR_BAD) | A_BOLD);
+        if (i == screen->chosen[TOP_VERDICTS])
+            mvchgat(at, 0, -1, A_REVERSE, 0, NULL);
+    }
+}
+
+/* The whole text of a verdict, as `lockstep why` prints it. */
+static char *top_verdict_lines(const struct verdict *verdict)
+{
+    const struct show_style plain = { .width = 100 };
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+
+    if (!file)
+        return NULL;
+    verdict_text(verdict, &plain, file);
+    fclose(file);
+    return text;
+}
+
+static void top_put_detail(const struct top_screen *screen, int row)
+{
+    const char *line = screen->lines;
+
+    while (line && *line && row < LINES - 1) {
+        int length = (int)strcspn(line, "\n"), width = MAX(COLS - 1, 1);
+
+        for (int at = 0; at < length && row < LINES - 1; at += width)
+            top_put(row++, 0, "%.*s", MIN(width, length - at), line + at);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static void top_put_ledger(struct top_screen *screen, const struct live_run *live, int row)
+{
+    double total = live->has_ledger ? ledger_total(&live->ledger) : 0;
+
+    screen->shown = 0;
+    if (total <= 0) {
+        top_put(row, 0, "no ledger yet");
+        return;
+    }
+    top_put(row++, 0, "%.1f GPU-seconds, %" PRIu64 " steps, %" PRIu64 " of them not replayed%s",
+            total, live->ledger.steps, live->ledger.unfit_steps,
+            live->ledger.host_view ? "; host view" : "");
+    for (unsigned i = 0; i < LEDGER_BUCKETS && row < LINES - 1; i++) {
+        double share = live->ledger.gpu_seconds[i] / total;
+        int width = MAX(COLS - 40, 0), used = (int)(share * width + 0.5);
+
+        if (live->ledger.gpu_seconds[i] <= 0 && i != LEDGER_UNATTRIBUTED)
+            continue;
+        top_put(row, 0, "  %-15s %12.1f %6.1f %%", ledger_bucket_name(i),
+                live->ledger.gpu_seconds[i], 100 * share);
+        attron(i == LEDGER_PRODUCTIVE ? PAIR(PAIR_GOOD) : PAIR(PAIR_BAR));
+        for (int k = 0; k < used; k++)
+            mvaddstr(row, 39 + k, screen->utf8 ? "\u2588" : "#");
+        attroff(i == LEDGER_PRODUCTIVE ? PAIR(PAIR_GOOD) : PAIR(PAIR_BAR));
+        row++;
+    }
+}
+
+static unsigned top_node_verdicts(const struct live_run *live, const char *name)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < live->verdicts; i++) {
+        const struct verdict *verdict = &live->verdict[i];
+
+        for (uint32_t k = 0; k < MIN(verdict->node_count, (uint32_t)VERDICT_NODES); k++)
+            count += !verdict->until_real_ns && strcmp(verdict->node[k], name) == 0;
+    }
+    return count;
+}
+
+static void top_put_nodes(struct top_screen *screen, const struct live_run *live, int row,
+                          int64_t now_ns)
+{
+    screen->shown = live->nodes;
+    attron(A_BOLD);
+    top_put(row, 0, "NODE              RANKS  VERDICTS  FINDINGS  HEARD  NEWEST FINDING");
+    attroff(A_BOLD);
+    for (size_t i = screen->first[TOP_NODES];
+         i < live->nodes && row + 1 + (int)(i - screen->first[TOP_NODES]) < LINES - 1; i++) {
+        const struct live_node *node = &live->node[i];
+        int at = row + 1 + (int)(i - screen->first[TOP_NODES]);
+        char heard[24] = "-";
+
+        if (node->newest_real_ns)
+            snprintf(heard, sizeof(heard), "%" PRId64 " s",
+                     MAX(now_ns - node->newest_real_ns, INT64_C(0)) / NS_PER_S);
+        top_put(at, 0, "%-16.16s %6" PRIu32 " %9u %9" PRIu32 " %6s  %s", node->name, node->ranks,
+                top_node_verdicts(live, node->name), node->findings, heard, node->finding);
+        if (i == screen->chosen[TOP_NODES])
+            mvchgat(at, 0, -1, A_REVERSE, 0, NULL);
+    }
+}
+
+static void top_put_help(int row)
+{
+    static const char *const lines[] = {
+        "F1 h ?     this help",
+        "Tab 1-4    next view, a view: ranks, verdicts, ledger, nodes",
+        "arrows     choose a line; PgUp PgDn Home End scroll",
+        "Enter      the chosen verdict, whole; again: back",
+        "F3 /       search a rank or a node",
+        "F4 \\       filter ranks by number or node; empty: all",
+        "F6 < >     sort ranks by rank, excess or node",
+        "Z          pause",
+        "F10 q      quit",
+        "",
+        "OWN: the rank's own work in the last whole step, without waiting for others.",
+        "EXCESS: what that is beyond the median of all ranks, mean of the last steps.",
+        "A full bar is half of the median or more.",
+    };
+
+    for (size_t i = 0; i < COUNT(lines) && row < LINES - 1; i++)
+        top_put(row++, 0, "%s", lines[i]);
+}
+
+static void top_put_keys(const struct top_screen *screen)
+{
+    static const char *const keys[][2] = { { "F1", "Help" },   { "Tab", "View" },
+                                           { "F3", "Search" }, { "F4", "Filter" },
+                                           { "F6", "Sort" },   { "Z", "Pause" },
+                                           { "F10", "Quit" } };
+    int column = 0;
+
+    if (screen->input != TOP_INPUT_NONE) {
+        top_put(LINES - 1, 0, "%s: %s_", screen->input == TOP_INPUT_SEARCH ? "Search" : "Filter",
+                screen->text);
+        return;
+    }
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        top_put(LINES - 1, column, "%s", keys[i][0]);
+        column += (int)strlen(keys[i][0]);
+        attron(A_REVERSE);
+        top_put(LINES - 1, column, "%-6s", keys[i][1]);
+        attroff(A_REVERSE);
+        column += 7;
+    }
+}
+
+/* ---- the whole ---- */
+
+/* The chosen line is one that there is, and is on the screen. */
+static void top_keep_chosen(struct top_screen *screen, size_t rows)
+{
+    size_t *chosen = &screen->chosen[screen->view], *first = &screen->first[screen->view];
+
+    screen->rows = rows ? rows : 1;
+    if (screen->shown && *chosen >= screen->shown)
+        *chosen = screen->shown - 1;
+    if (*chosen < *first)
+        *first = *chosen;
+    if (*chosen >= *first + screen->rows)
+        *first = *chosen - screen->rows + 1;
+}
+
+static void top_put_view(struct top_screen *screen, struct live_run *live, int64_t now_ns)
+{
+    switch (screen->view) {
+    case TOP_RANKS:
+        top_put_ranks(screen, live, HEAD_ROWS);
+        break;
+    case TOP_VERDICTS:
+        top_put_verdicts(screen, live, HEAD_ROWS);
+        break;
+    case TOP_LEDGER:
+        top_put_ledger(screen, live, HEAD_ROWS);
+        break;
+    default:
+        top_put_nodes(screen, live, HEAD_ROWS, now_ns);
+        break;
+    }
+}
+
+void top_screen_draw(struct top_screen *screen, struct live_run *live, int64_t now_real_ns)
+{
+    erase();
+    if (COLS < LEAST_COLUMNS || LINES < LEAST_ROWS) {
+        top_put(0, 0, "%s", live->dir.run);
+        top_put(1, 0, "terminal too small: %d x %d needed", LEAST_COLUMNS, LEAST_ROWS);
+        refresh();
+        return;
+    }
+    top_keep_chosen(screen, (size_t)(LINES - HEAD_ROWS - 2 + (screen->view == TOP_VERDICTS)));
+    top_put_head(screen, live, now_real_ns);
+    if (screen->help)
+        top_put_help(HEAD_ROWS);
+    else if (screen->detail)
+        top_put_detail(screen, HEAD_ROWS);
+    else
+        top_put_view(screen, live, now_real_ns);
+    top_put_keys(screen);
+    refresh();
+}
+
+/* ---- keys ---- */
+
+static void top_search(struct top_screen *screen, const struct live_run *live)
+{
+    for (size_t i = 0; i < screen->shown && screen->view == TOP_RANKS; i++) {
+        if (top_rank_matches(live, live->rank[screen->order[i]], screen->text)) {
+            screen->chosen[TOP_RANKS] = i;
+            return;
+        }
+    }
+    for (size_t i = 0; i < live->nodes && screen->view == TOP_NODES; i++) {
+        if (strstr(live->node[i].name, screen->text)) {
+            screen->chosen[TOP_NODES] = i;
+            return;
+        }
+    }
+}
+
+static void top_type(struct top_screen *screen, const struct live_run *live, int key)
+{
+    size_t length = strlen(screen->text);
+
+    if (key == 27 || key == '\n' || key == '\r' || key == KEY_ENTER) {
+        if (screen->input == TOP_INPUT_FILTER && key != 27)
+            memcpy(screen->filter, screen->text, sizeof(screen->filter));
+        screen->input = TOP_INPUT_NONE;
+        return;
+    }
+    if ((key == KEY_BACKSPACE || key == 127 || key == 8) && length)
+        screen->text[length - 1] = '\0';
+    else if (key < 128 && isprint(key) && length + 1 < sizeof(screen->text))
+        screen->text[length] = (char)key, screen->text[length + 1] = '\0';
+    if (screen->input == TOP_INPUT_SEARCH && screen->text[0])
+        top_search(screen, live);
+}
+
+static void top_move(struct top_screen *screen, int key)
+{
+    size_t *chosen = &screen->chosen[screen->view], page = screen->rows ? screen->rows : 1;
+    size_t last = screen->shown ? screen->shown - 1 : 0;
+
+    switch (key) {
+    case KEY_UP:
+        *chosen -= *chosen > 0;
+        break;
+    case KEY_DOWN:
+        *chosen += *chosen < last;
+        break;
+    case KEY_PPAGE:
+        *chosen = *chosen > page ? *chosen - page : 0;
+        break;
+    case KEY_NPAGE:
+        *chosen = MIN(*chosen + page, last);
+        break;
+    case KEY_HOME:
+        *chosen = 0;
+        break;
+    case KEY_END:
+        *chosen = last;
+        break;
+    default:
+        break;
+    }
+}
+
+static void top_choose_view(struct top_screen *screen, int view)
+{
+    screen->view = (enum top_view)((view + TOP_VIEWS) % TOP_VIEWS);
+    screen->detail = screen->help = false;
+}
+
+static void top_toggle_detail(struct top_screen *screen, const struct live_run *live)
+{
+    free(screen->lines);
+    screen->lines = NULL;
+    screen->detail = !screen->detail && screen->view == TOP_VERDICTS &&
+                     screen->chosen[TOP_VERDICTS] < live->verdicts;
+    if (screen->detail)
+        screen->lines = top_verdict_lines(&live->verdict[screen->chosen[TOP_VERDICTS]]);
+}
+
+static void top_begin_input(struct top_screen *screen, enum top_input input)
+{
+    screen->input = input;
+    screen->text[0] = '\0';
+}
+
+bool top_screen_key(struct top_screen *screen, const struct live_run *live, int key)
+{
+    if (screen->input != TOP_INPUT_NONE) {
+        top_type(screen, live, key);
+        return true;
+    }
+    if (key == 'q' || key == KEY_F(10))
+        return false;
+    if (key == 'h' || key == '?' || key == KEY_F(1))
+        screen->help = !screen->help;
+    else if (key == '\t' || key == KEY_RIGHT)
+        top_choose_view(screen, (int)screen->view + 1);
+    else if (key == KEY_BTAB || key == KEY_LEFT)
+        top_choose_view(screen, (int)screen->view - 1);
+    else if (key >= '1' && key < '1' + TOP_VIEWS)
+        top_choose_view(screen, key - '1');
+    else if (key == '\n' || key == '\r' || key == KEY_ENTER)
+        top_toggle_detail(screen, live);
+    else if (key == KEY_F(3) || key == '/')
+        top_begin_input(screen, TOP_INPUT_SEARCH);
+    else if (key == KEY_F(4) || key == '\\')
+        top_begin_input(screen, TOP_INPUT_FILTER);
+    else if (key == KEY_F(6) || key == '>' || key == '.')
+        screen->sort = (enum top_sort)((screen->sort + 1) % TOP_SORTS);
+    else if (key == '<' || key == ',')
+        screen->sort = (enum top_sort)((screen->sort + TOP_SORTS - 1) % TOP_SORTS);
+    else if (key == 'Z')
+        screen->paused = !screen->paused;
+    else
+        top_move(screen, key);
+    return true;
+}

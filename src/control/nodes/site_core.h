@@ -1,0 +1,81 @@
+/* site_core.h - what a site knows of its nodes: frames and a `now` in, states of nodes and decisions out.
+ *
+ * PURE: it reads no clock, file or socket; the same frames and ticks in the same order give the same output bytes.  Its
+ * facts are those that a node's root daemon sent with the node's own token, and the requests and budgets of the site's own
+ * people.  Its output is one check for each node whose state changed, with the stage "site" and the name "node", and the
+ * decisions on what nodes are to do (site_orders.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_CONTROL_NODES_SITE_CORE_H
+#define LOCKSTEP_CONTROL_NODES_SITE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/nodes/finding_counts.h"
+#include "control/nodes/node_owners.h"
+#include "control/nodes/site_orders.h"
+#include "core/buf.h"
+#include "wire/facts.h"
+#include "wire/finding.h"
+#include "wire/frame.h"
+
+#define SITE_NODES 65536
+#define SITE_NODE_CHECKS 64
+#define SITE_FINDINGS 4096 /* newest of all nodes */
+#define SITE_CHECK_STAGE "site"
+#define SITE_CHECK_NAME "node"
+
+struct site_node {
+    char name[FACT_NAME], version[FACT_NAME]; /* version "": its daemon has sent no hello */
+    int64_t newest_real_ns;                   /* of its newest fact, by its clock */
+    uint8_t state;                            /* enum check_state */
+    char why[200];
+    int64_t since_real_ns; /* of this state */
+    struct finding
+        worst; /* newest of the most severe that no later check has answered; id "": none */
+    struct check *check; /* newest of each device, stage and name */
+    size_t checks, check_room;
+    struct node_owners owners;
+    bool dirty; /* something came since the newest tick */
+};
+
+struct site_core;
+typedef void site_core_emit(void *arg, uint16_t type, const struct buf *payload);
+
+int site_core_create(struct site_core **ret); /* -ENOMEM */
+void site_core_destroy(struct site_core *core);
+size_t site_core_bytes(const struct site_core *core);
+
+/* A fact of a node: finding, check, outcome, hello, or who owns what; other types have no effect.  -EPROTO: malformed; -E2BIG: a node
+ * too many; -ENOMEM.
+ */
+int site_core_feed(struct site_core *core, const struct frame *frame);
+/* The same of a fact that an earlier log had: its finding is not counted again. */
+int site_core_carry(struct site_core *core, const struct frame *frame);
+/* What the site's own people ask for and set: requests and settings. */
+void site_core_ask(struct site_core *core, const struct frame *frame);
+/* -ENOMEM: some output is missing. */
+int site_core_tick(struct site_core *core, const struct fact_tick *now, site_core_emit *emit,
+                   void *arg);
+
+/* Whether a tick at that time would say anything of nodes from which nothing came since the last one: results become old. */
+bool site_core_is_due(const struct site_core *core, int64_t real_ns);
+
+/* Findings are counted from 0, in the order in which they came; the newest SITE_FINDINGS are there. */
+uint64_t site_core_findings(const struct site_core *core); /* all that ever came */
+const struct finding *site_core_finding(const struct site_core *core,
+                                        uint64_t ordinal); /* NULL: gone, or not there yet */
+
+const struct finding_counts *site_core_counts(const struct site_core *core);
+const struct site_orders *site_core_orders(const struct site_core *core);
+size_t site_core_nodes(const struct site_core *core);
+const struct site_node *site_core_node(const struct site_core *core, size_t at);
+const struct site_node *site_core_find(const struct site_core *core, const char *node); /* NULL */
+
+/* The node that a frame is about; false: of this type none is, or it is malformed. */
+bool site_core_node_of(const struct frame *frame, char ret[static FACT_NAME]);
+
+#endif

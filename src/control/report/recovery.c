@@ -1,0 +1,141 @@
+/* recovery.c - from exits, verdicts, orders, attempts and first steps to the parts of a restart.
+ *
+ * detect: from the fault to the verdict; a process that ended is seen at once.  decide: to the begin of the order, if there was
+ * one.  stop: until no rank is left.  start: until the next attempt begins, with its back-off.  init: until the last rank begins
+ * its first step; this includes loading a checkpoint.  first step: until the last rank has ended it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "control/report/recovery.h"
+
+#include <errno.h>
+
+#include "core/clean.h"
+#include "wire/decision.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+void recovery_fini(struct recovery *recovery)
+{
+    map_fini(&recovery->clock);
+    map_fini(&recovery->first);
+}
+
+/* 0: the clock of the sender is not known. */
+static int64_t recovery_real_ns(const struct recovery *recovery, uint64_t sender, int64_t mono_ns)
+{
+    const uint64_t *clock = map_get(&recovery->clock, sender);
+
+    return clock ? mono_ns + (int64_t)*clock : 0;
+}
+
+static void recovery_exit(struct recovery *recovery, uint64_t sender, const struct fact_exit *exit)
+{
+    if (exit->attempt != recovery->attempt || exit->status == 0 || exit->ended_by_launcher ||
+        recovery->fault_ns)
+        return;
+    recovery->fault_ns = recovery->detect_ns = recovery->decide_ns =
+        recovery_real_ns(recovery, sender, exit->mono_ns);
+}
+
+static void recovery_verdict(struct recovery *recovery, const struct verdict *verdict)
+{
+    if ((verdict->kind != VERDICT_HANG && verdict->kind != VERDICT_DESYNC) || recovery->fault_ns ||
+        verdict->since_real_ns < recovery->begin_ns)
+        return;
+    recovery->fault_ns = verdict->since_real_ns;
+    recovery->detect_ns = recovery->decide_ns = verdict->decided_real_ns;
+}
+
+static void recovery_begin(struct recovery *recovery, const struct fact_run *run)
+{
+    if (run->attempt == 0 || run->attempt <= recovery->attempt) {
+        recovery->begin_ns = run->real_ns;
+        return;
+    }
+    if (recovery->parts)
+        recovery->parts->start_s += (double)(run->real_ns - recovery->begin_ns) / 1e9;
+    recovery->attempt = run->attempt;
+    recovery->begin_ns = run->real_ns;
+    recovery->fault_ns = recovery->detect_ns = recovery->decide_ns = 0;
+    recovery->step_begin_ns = recovery->step_end_ns = 0;
+    map_fini(&recovery->first);
+}
+
+void recovery_ended(struct recovery *recovery, int64_t real_ns, struct run_summary_parts *ret)
+{
+    int64_t fault_ns = recovery->fault_ns ? recovery->fault_ns : real_ns;
+    int64_t detect_ns = recovery->fault_ns ? recovery->detect_ns : real_ns;
+    int64_t decide_ns = recovery->fault_ns ? recovery->decide_ns : real_ns;
+
+    *ret = (struct run_summary_parts){ .detect_s = (double)(detect_ns - fault_ns) / 1e9,
+                                       .decide_s = (double)(decide_ns - detect_ns) / 1e9,
+                                       .stop_s = (double)MAX(real_ns - decide_ns, 0) / 1e9 };
+    recovery->parts = ret;
+    recovery->begin_ns = real_ns;
+}
+
+/* A rank may be seen to step while others still start: the last one counts. */
+static int recovery_step(struct recovery *recovery, uint64_t sender, const struct fact_step *step)
+{
+    struct run_summary_parts *parts = recovery->parts;
+    int64_t begin_ns = recovery_real_ns(recovery, sender, step->begin_ns);
+
+    if (!parts || step->attempt != recovery->attempt || map_get(&recovery->first, step->rank))
+        return 0;
+    if (!map_put(&recovery->first, step->rank, 1))
+        return -ENOMEM;
+    recovery->step_begin_ns = MAX(recovery->step_begin_ns, begin_ns);
+    recovery->step_end_ns = MAX(recovery->step_end_ns, begin_ns + step->duration_ns);
+    parts->init_s = (double)MAX(recovery->step_begin_ns - recovery->begin_ns, 0) / 1e9;
+    parts->first_step_s = (double)(recovery->step_end_ns - recovery->step_begin_ns) / 1e9;
+    parts->known = true;
+    return 0;
+}
+
+static void recovery_outcome(struct recovery *recovery, const struct outcome *outcome)
+{
+    if (!outcome->ended_real_ns && outcome->began_real_ns > recovery->detect_ns &&
+        recovery->detect_ns > recovery->fault_ns)
+        recovery->decide_ns = outcome->began_real_ns;
+}
+
+int recovery_frame(struct recovery *recovery, const struct frame *frame, bool own)
+{
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
+    struct verdict verdict;
+    struct outcome outcome;
+    struct fact_hello hello;
+    struct fact_exit exit;
+    struct fact_step step;
+    struct fact_run run;
+
+    if (own && frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
+        recovery_verdict(recovery, &verdict);
+    if (own)
+        return 0;
+    switch (frame->type) {
+    case FRAME_HELLO:
+        return fact_hello_get(in, &hello) < 0 || map_put(&recovery->clock, frame->sender,
+                                                         (uint64_t)(hello.real_ns - hello.mono_ns))
+                   ? 0
+                   : -ENOMEM;
+    case FRAME_EXIT:
+        if (fact_exit_get(in, &exit) == 0)
+            recovery_exit(recovery, frame->sender, &exit);
+        return 0;
+    case FRAME_OUTCOME:
+        if (outcome_get(in, &outcome) == 0)
+            recovery_outcome(recovery, &outcome);
+        return 0;
+    case FRAME_RUN:
+        if (fact_run_get(in, &run) == 0 && run.event == RUN_ATTEMPT_BEGIN)
+            recovery_begin(recovery, &run);
+        return 0;
+    case FRAME_STEP:
+        return fact_step_head_get(in, &step) < 0 ? 0
+                                                 : recovery_step(recovery, frame->sender, &step);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,279 @@
+/* nodes.c - facts that nodes send with their own tokens, and their copies in the logs of runs.
+ *
+ * A node's token is held by its root daemon only, so its facts are evidence that no user of the node can forge.  They are
+ * accepted for that node alone, written to the site's log (STATE/site.lsf) and acknowledged when they are on disk.
+ *
+ * A finding that touches ranks is copied into the log of each run concerned, so that a run's log replays alone.  The copy
+ * has the sender "site" and the finding's number in the site's log.  Numbers grow, so the log of a run says which findings
+ * it has: after a kill the rest is copied, and none twice.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "control/site/site_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/paths.h"
+#include "control/http/reply.h"
+#include "control/log/spools.h"
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/time.h"
+
+#define OPEN_AGAIN_NS (10 * NS_PER_S)
+#define LOG_MAX (64u << 20) /* reading it at a start takes a moment of everybody's time */
+#define BODY_FINDINGS 1024  /* the site's core keeps some thousand until they are copied */
+#define ORIGINS_MAX (1 << 18)
+#define COPIED_UNKNOWN UINT64_MAX
+
+int site_node_token(const char *state, const char *node, bool make, struct path *path,
+                    struct token *ret, struct err *err)
+{
+    struct path directory;
+    char file[80];
+    int result = paths_check_run(node, NULL);
+
+    if (result < 0)
+        return err_set(err, result,
+                       "'%.63s' is not a node name: expected letters, digits, '.', '-' and '_'",
+                       node);
+    snprintf(file, sizeof(file), "%s.token", node);
+    result = path_join(&directory, state, "nodes", err);
+    if (result == 0 && make)
+        result = path_make(directory.text, err);
+    if (result == 0)
+        result = path_join(path, directory.text, file, err);
+    if (result < 0)
+        return result;
+    return make ? token_read_or_make(path->text, ret, err) : token_read(path->text, ret, err);
+}
+
+/* ---- the log ---- */
+
+static void nodes_open(struct site *site, int64_t now_ns)
+{
+    struct err err = { "" };
+    struct path path;
+
+    if (site->nodes || site->local || now_ns < site->nodes_at_ns)
+        return;
+    site->nodes_at_ns = now_ns + OPEN_AGAIN_NS;
+    if (path_join(&path, site->state.text, "site.lsf", &err) < 0 ||
+        site_log_open(path.text, &site->nodes, &err) < 0)
+        log_error("the site's log cannot be used now, facts of nodes are refused: %s", err.text);
+    if (site->nodes && site_log_budget(site->nodes, site->settings.inspections, &err) < 0)
+        log_error("the budget of inspections stays as it was: %s", err.text);
+    for (size_t i = 0; i < site->runs; i++)
+        site->run[i]->copied = COPIED_UNKNOWN;
+}
+
+void site_nodes_close(struct site *site)
+{
+    site_log_close(TAKE(site->nodes));
+}
+
+/* After an error that only a new reading of the log can repair. */
+static void nodes_failed(struct site *site, int result, const struct err *err)
+{
+    if (result == -ESTALE) {
+        log_error("reading the site's log again: %s", err->text);
+        site_nodes_close(site);
+        site->nodes_at_ns = 0;
+    }
+}
+
+/* ---- copies ---- */
+
+static bool nodes_are_loading(const struct site *site)
+{
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->loading)
+            return true;
+    }
+    return false;
+}
+
+/* Where its ranks are, and with which pids, a run says itself, and any user can let a run say that of another's process.  So
+ * root's daemon must have seen the run on that node, and the process as one of the run's user.
+ */
+static enum core_touch nodes_touch(const struct site_run *run, struct finding *finding)
+{
+    const struct site_node *node = site_core_find(site_log_core(run->site->nodes), finding->node);
+    enum core_touch touch = node && node_owners_has_run(&node->owners, run->dir.run)
+                                ? runlog_touch(run->log, finding)
+                                : CORE_TOUCH_NONE;
+
+    if (touch == CORE_TOUCH_PID &&
+        !node_owners_has_process(&node->owners, run->dir.run, finding->pid))
+        return CORE_TOUCH_NONE;
+    return touch;
+}
+
+/* Which runs a finding concerns.  If it names the process of a rank, that rank's run and no other.  Otherwise all runs on
+ * the node; but what it says about a program that is no rank may be another user's, and stays in the site's log.
+ */
+static bool nodes_copy_is_due(const struct site *site, const struct finding *finding,
+                              enum core_touch touch)
+{
+    if (touch == CORE_TOUCH_PID)
+        return true;
+    if (touch == CORE_TOUCH_NONE || (finding->pid && finding->class == FINDING_CLASS_APP))
+        return false;
+    for (size_t i = 0; i < site->runs && finding->pid; i++) {
+        struct finding other = *finding;
+
+        if (site->run[i]->log && nodes_touch(site->run[i], &other) == CORE_TOUCH_PID)
+            return false;
+    }
+    return true;
+}
+
+static int nodes_copy_write(struct site_run *run, const struct finding *finding, uint64_t ordinal,
+                            struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = { .type = FRAME_FINDING,
+                           .version = FRAME_VERSION,
+                           .sender = site_sender(),
+                           .boot = site_log_id(run->site->nodes),
+                           .number = ordinal };
+    int result;
+
+    finding_put(&payload, finding);
+    if (payload.failed)
+        return err_nomem(err);
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    result = runlog_take(run->log, &frame, 1, err);
+    if (result == -ENOMEM || result == -ESTALE)
+        run_read_again(run, err->text);
+    if (result == -EDQUOT)
+        run_refuse(run, err->text);
+    return result;
+}
+
+/* 0: this one is done with; -errno: it is tried again. */
+static int nodes_copy_one(struct site_run *run, uint64_t ordinal)
+{
+    const struct finding *kept = site_core_finding(site_log_core(run->site->nodes), ordinal);
+    struct finding finding;
+    struct err err = { "" };
+    int result = 0;
+
+    if (!kept)
+        return 0;
+    finding = *kept;
+    if (nodes_copy_is_due(run->site, kept, nodes_touch(run, &finding)))
+        result = nodes_copy_write(run, &finding, ordinal, &err);
+    if (result < 0)
+        log_error("run %s: finding %s of node %s is not in its log%s: %s", run->dir.run, finding.id,
+                  finding.node, result == -EFBIG ? "" : " yet", err.text);
+    return result == -EFBIG ? 0 : result; /* its log has all that it may have */
+}
+
+static void nodes_copy_to(struct site_run *run)
+{
+    const struct site_core *core = site_log_core(run->site->nodes);
+    uint64_t all = site_core_findings(core);
+
+    if (run->copied == COPIED_UNKNOWN)
+        run->copied = seen_next(&run->seen, site_sender(), site_log_id(run->site->nodes));
+    if (all - MIN(all, run->copied) > SITE_FINDINGS)
+        run->copied = all - SITE_FINDINGS;
+    while (run->log && run->copied < all && nodes_copy_one(run, run->copied) == 0)
+        run->copied++;
+}
+
+/* When every run has its findings. */
+static void nodes_rotate(struct site *site)
+{
+    uint64_t all = site_core_findings(site_log_core(site->nodes));
+    struct err err = { "" };
+
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->log && site->run[i]->copied < all)
+            return;
+    }
+    nodes_failed(site, site_log_rotate(site->nodes, LOG_MAX, &err), &err);
+}
+
+void site_nodes_turn(struct site *site, int64_t now_ns)
+{
+    struct err err = { "" };
+    int result;
+
+    nodes_open(site, now_ns);
+    if (!site->nodes)
+        return;
+    result = site_log_turn(site->nodes, &err);
+    if (result < 0) {
+        nodes_failed(site, result, &err);
+        return;
+    }
+    if (nodes_are_loading(site)) /* whose process it names is not known yet */
+        return;
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->log)
+            nodes_copy_to(site->run[i]);
+    }
+    nodes_rotate(site);
+}
+
+/* ---- a body ---- */
+
+static size_t nodes_findings_in(const struct ingest *ingest)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < ingest->count; i++)
+        count += ingest->frame[i].type == FRAME_FINDING;
+    return count;
+}
+
+static int nodes_node_take(struct site *site, struct ingest *ingest, struct err *err)
+{
+    int result = 0;
+
+    if (nodes_findings_in(ingest) > BODY_FINDINGS ||
+        site_log_seen(site->nodes)->count > ORIGINS_MAX) {
+        ingest->status = 413;
+        return err_set(err, -EFBIG, "a body may have %d findings, and a site %d senders",
+                       BODY_FINDINGS, ORIGINS_MAX);
+    }
+    ingest->status = 503;
+    if (ingest->count)
+        result = site_log_take(site->nodes, ingest->frame, ingest->count, err);
+    nodes_failed(site, result, err);
+    return result;
+}
+
+void ingest_node(struct site *site, const char *node, struct http_exchange *exchange)
+{
+    CLEAN(ingest_fini) struct ingest ingest = { 0 };
+    const struct buf *body = http_body(exchange);
+    struct err err = { "" };
+    struct buf answer = { 0 };
+    int result;
+
+    if (!site->nodes) {
+        reply_error(exchange, site->local ? 404 : 503, "%s",
+                    site->local ? "this controller serves one run; nodes have no tokens here"
+                                : "the site's log cannot be used now; try again");
+        return;
+    }
+    result =
+        ingest_read_node(site_log_seen(site->nodes), node, body->data, body->size, &ingest, &err);
+    if (result == 0)
+        result = nodes_node_take(site, &ingest, &err);
+    if (result < 0) {
+        site->counts.malformed += ingest.status == 400;
+        site->counts.foreign += ingest.status == 403;
+        reply_error(exchange, ingest.status, "%s", err.text);
+        return;
+    }
+    ingest_answer(site_log_seen(site->nodes), &ingest, http_query(exchange, "sender"), &answer);
+    http_answer(exchange, 200, "application/json", &answer);
+}

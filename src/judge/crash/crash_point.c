@@ -1,0 +1,151 @@
+/* crash_point.c - the checkpoint from which a job that crashed can continue.
+ *
+ * Each rank notes when its part of a checkpoint was read back from the disk and found right.  A point counts once all ranks have
+ * noted it: a restart takes no other.  Ranks that saved it in different steps have saved something that never was.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/crash/crash_private.h"
+
+/* Exactly as the Python package writes it. */
+static bool crash_point_parse(const char *text, uint64_t *ret_step, uint64_t *ret_saved_in)
+{
+    char again[128];
+
+    if (sscanf(text, CRASH_POINT, ret_step, ret_saved_in) != 2)
+        return false;
+    snprintf(again, sizeof(again), CRASH_POINT_TEXT, *ret_step, *ret_saved_in);
+    return strcmp(again, text) == 0;
+}
+
+/* Of those that are known, one that it may replace: the oldest. */
+static struct judge_point *crash_point_of(struct judge_state *judge, uint64_t step)
+{
+    struct judge_point *oldest = &judge->point[0];
+
+    for (size_t i = 0; i < COUNT(judge->point); i++) {
+        if (judge->point[i].ranks && judge->point[i].step == step)
+            return &judge->point[i];
+        if (!judge->point[i].ranks || (oldest->ranks && judge->point[i].step < oldest->step))
+            oldest = &judge->point[i];
+    }
+    return oldest;
+}
+
+/* ---- ranks that saved it in different steps ---- */
+
+static bool crash_point_agrees(const struct judge_point *point)
+{
+    return point->side[1].ranks == 0;
+}
+
+static void crash_side_add(struct point_side *side, uint64_t saved_in, uint32_t rank)
+{
+    if (!side->ranks)
+        side->saved_in = saved_in;
+    if (side->ranks < POINT_NAMED)
+        side->rank[side->ranks] = rank;
+    side->ranks++;
+}
+
+static void crash_side_name(const struct judge_state *judge, const struct point_side *side,
+                            struct verdict *draft)
+{
+    for (uint32_t i = 0; i < MIN(side->ranks, POINT_NAMED); i++)
+        judge_state_add_rank(judge, draft, side->rank[i]);
+}
+
+/* Every checksum of such a checkpoint is right, and no step of the training ever had these parameters.  The fewer ranks are
+ * named; if both sides are equal in number, all of them, since nothing shows which step was meant.
+ */
+static void crash_point_accuse(struct judge_state *judge, const struct judge_point *point)
+{
+    const struct point_side *most = &point->side[0], *least = &point->side[1];
+    struct verdict draft = { .kind = VERDICT_CORRUPTION, .layer = LAYER_CHECKPOINT };
+    bool fresh;
+
+    if (most->ranks < least->ranks) {
+        most = &point->side[1];
+        least = &point->side[0];
+    }
+    crash_side_name(judge, least, &draft);
+    if (most->ranks == least->ranks)
+        crash_side_name(judge, most, &draft);
+    draft.confidence = most->ranks == least->ranks ? 0.7 : 0.9;
+    draft.since_step = MIN(most->saved_in, least->saved_in);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
+    snprintf(draft.cause, sizeof(draft.cause), "ranks saved one checkpoint in different steps");
+    verdict_because(&draft, "note",
+                    "checkpoint of step %" PRIu64 ": %" PRIu32 " of %" PRIu32
+                    " ranks saved it in step %" PRIu64 ", rank %" PRIu32 " in step %" PRIu64,
+                    point->step, most->ranks, point->ranks, most->saved_in, least->rank[0],
+                    least->saved_in);
+    verdict_because(&draft, "note",
+                    "its checksums are right, but its parts belong to different steps; do not "
+                    "continue from it");
+    judge_state_find(judge, &draft, &fresh);
+}
+
+bool crash_point_note(struct judge_state *judge, const struct fact_note *fact)
+{
+    struct judge_point *point;
+    uint64_t step, saved_in;
+
+    if (!crash_point_parse(fact->text, &step, &saved_in))
+        return false;
+    point = crash_point_of(judge, step);
+    if (point->ranks && point->step > step) /* it is older than all that are known */
+        return true;
+    if (!point->ranks || point->step != step || point->attempt != fact->attempt ||
+        point->ranks >= judge->model.world)
+        *point = (struct judge_point){ .step = step, .attempt = fact->attempt };
+    crash_side_add(&point->side[point->ranks && saved_in != point->side[0].saved_in], saved_in,
+                   fact->rank);
+    point->ranks++;
+    if (point->ranks == judge->model.world && !crash_point_agrees(point))
+        crash_point_accuse(judge, point);
+    return true;
+}
+
+void crash_points_restart(struct judge_state *judge)
+{
+    for (size_t i = 0; i < COUNT(judge->point); i++) {
+        if (judge->point[i].ranks < judge->model.world)
+            judge->point[i].ranks = 0;
+    }
+}
+
+void crash_point_describe(const struct judge_state *judge, struct verdict *draft)
+{
+    const struct judge_point *best = NULL, *partly = NULL;
+    uint64_t lost;
+
+    for (size_t i = 0; i < COUNT(judge->point); i++) {
+        const struct judge_point *point = &judge->point[i];
+
+        if (point->ranks >= judge->model.world && crash_point_agrees(point) &&
+            (!best || point->step > best->step))
+            best = point;
+        if (point->ranks && point->ranks < judge->model.world &&
+            (!partly || point->step > partly->step))
+            partly = point;
+    }
+    if (!best) {
+        if (partly)
+            verdict_because(draft, "note",
+                            "no checkpoint is verified by all ranks: that of step %" PRIu64
+                            " by %" PRIu32 " of %" PRIu32,
+                            partly->step, partly->ranks, judge->model.world);
+        return;
+    }
+    lost = judge->last_step - MIN(judge->last_step, best->side[0].saved_in);
+    verdict_because(draft, "note",
+                    "the job can continue from the checkpoint of step %" PRIu64
+                    ", which all ranks have verified; %" PRIu64 " complete step%s after it %s lost",
+                    best->step, lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are");
+}

@@ -1,0 +1,59 @@
+/* detect.h - has a series of durations risen?  One sequential test for every kind of slowness.
+ *
+ * A series is what one unit (a rank, a link, the job) takes in each step.  The test adds up by how much it exceeds its
+ * reference, in deviations of its noise (CUSUM), and raises an alarm when the sum passes a bar.  The bar follows from the
+ * number of false alarms that a site accepts, so that the test needs no window and no count of bad steps: a large rise is
+ * found in three steps, a small one later, and none much later than the bound 2·ln(steps between false alarms) / rise²
+ * that no test can beat.
+ *
+ * What lasts, what comes every few steps and what wanders adds up alike.  One step alone never suffices.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_JUDGE_DETECT_DETECT_H
+#define LOCKSTEP_JUDGE_DETECT_DETECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DETECT_SHIFTS 4 /* rises that the test is best at, in deviations */
+#define DETECT_PAST 64  /* steps that tell what is usual */
+#define DETECT_DELAY 16 /* steps after which one that raised no alarm is usual */
+#define DETECT_LEAST 8  /* steps before anything is known */
+
+/* The bar for `alarms` false ones in a job and week, all `series` of it together. */
+double detect_bar(double alarms, double series, double period_seconds);
+
+struct detect {                    /* all zero: begin */
+    double sum[DETECT_SHIFTS];     /* the evidence; 0: none */
+    double excess[DETECT_SHIFTS];  /* in deviations, summed since there is evidence */
+    uint32_t steps[DETECT_SHIFTS]; /* ... and in so many steps */
+};
+
+/* The next step exceeds its reference by so many deviations.  Returns the mean excess since the rise began, in deviations,
+ * if there is an alarm; else 0.
+ */
+double detect_step(struct detect *detect, double deviations, double bar);
+
+/* The deviation of single steps that makes means of several steps vary as they do: steps are not independent of each
+ * other, and some are far longer than others.  By the block bootstrap: how much do means of neighbouring steps vary?
+ */
+double detect_noise(const float *value, uint32_t count);
+
+/* A series that is held against its own past. */
+struct detect_past {
+    struct detect test;
+    float usual[DETECT_PAST];   /* ring */
+    float newest[DETECT_DELAY]; /* ring; of them it is not known yet whether they are usual */
+    uint32_t usuals, count;     /* ever put */
+    uint32_t hold; /* so many of the newest will never be usual: they were learnt, or were a rise */
+    double mean, noise; /* of the usual ones */
+    bool risen;
+};
+
+/* The next step.  A rise by less than `least` is none, whatever the noise. */
+void detect_past_put(struct detect_past *past, double value, double least, double bar);
+bool detect_past_known(const struct detect_past *past);
+double detect_past_now(const struct detect_past *past, uint32_t steps); /* mean of the last ones */
+
+#endif

@@ -1,0 +1,208 @@
+/* test-detect.c - the statistics of the sequential test: how late it is, and how often wrong.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/clean.h"
+#include "judge/detect/detect.h"
+
+static double uniform(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return ((double)(*seed >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(uint64_t *seed)
+{
+    return sqrt(-2 * log(uniform(seed))) * cos(2 * 3.14159265358979 * uniform(seed));
+}
+
+/* Mean of the steps that a rise is open before it is found, with one sound step in four hundred before it. */
+static double delay_of(double rise, double bar, uint64_t *seed)
+{
+    double sum = 0;
+
+    for (int run = 0; run < 200; run++) {
+        struct detect detect = { 0 };
+        int step = 1;
+
+        for (int before = 0; before < 100; before++)
+            detect_step(&detect, normal(seed), bar);
+        while (detect_step(&detect, rise + normal(seed), bar) == 0)
+            step++;
+        sum += step;
+    }
+    return sum / 200;
+}
+
+/* Where a step is noisy by 2, 5 or 10 %, a rank that is 10 % slower is 5, 2 or 1 deviations slower. */
+static void is_hardly_later_than_any_test_must_be(void **state)
+{
+    static const double rises[] = { 0.2, 0.4, 0.5, 0.8, 1, 1.25, 2 }, units[] = { 8, 256, 16384 };
+    uint64_t seed = 88172645463325252;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rises); i++) {
+        for (size_t many = 0; many < COUNT(units); many++) {
+            double bar = detect_bar(0.1, units[many], 1);
+            double bound = 2 * bar / (rises[i] * rises[i]);
+
+            assert_true(delay_of(rises[i], bar, &seed) <= 1.5 * bound + 1);
+        }
+    }
+    /* What is far above the noise is found as soon as one odd step is excluded. */
+    assert_true(delay_of(5, detect_bar(0.1, 16384, 1), &seed) < 5);
+    assert_true(delay_of(50, detect_bar(0.1, 16384, 1), &seed) <= 3);
+}
+
+/* Steps between false alarms: asked for one in 1,000, 10,000 and 100,000 steps of a series. */
+static void is_wrong_no_oftener_than_asked_for(void **state)
+{
+    uint64_t seed = 362436069;
+
+    (void)state;
+    for (double between = 1e3; between <= 1e5; between *= 10) {
+        double bar = detect_bar(7 * 24 * 3600 / between, 1, 1);
+        struct detect detect = { 0 };
+        uint32_t alarms = 0;
+
+        for (double step = 0; step < 20 * between; step++) {
+            if (detect_step(&detect, normal(&seed), bar) > 0) {
+                alarms++;
+                detect = (struct detect){ 0 };
+            }
+        }
+        assert_in_range(alarms, 0, 30);
+    }
+}
+
+/* 120 ms of every fourth step are 30 ms of each, whatever the median says. */
+static void what_comes_every_few_steps_is_found(void **state)
+{
+    (void)state;
+    for (uint32_t every = 2; every <= 8; every *= 2) {
+        struct detect_past past = { 0 };
+        double bar = detect_bar(0.1, 64, 0.07);
+        uint64_t seed = 5;
+        uint32_t step = 0;
+
+        for (; step < 60; step++)
+            detect_past_put(&past, 70 + normal(&seed), 1.4, bar);
+        assert_false(past.risen);
+        for (; step < 160 && !past.risen; step++)
+            detect_past_put(&past, 70 + normal(&seed) + (step % every == 0 ? 120 : 0), 1.4, bar);
+        assert_true(past.risen);
+        assert_in_range(step, 60, 60 + 8 * every);
+    }
+}
+
+static void one_odd_step_is_nothing(void **state)
+{
+    struct detect_past past = { 0 };
+    double bar = detect_bar(0.1, 64, 0.07);
+    uint64_t seed = 7;
+
+    (void)state;
+    for (uint32_t step = 0; step < 1000; step++) {
+        detect_past_put(&past, 70 + normal(&seed) + (step % 200 == 199 ? 500 : 0), 1.4, bar);
+        assert_false(past.risen);
+    }
+}
+
+/* Neighbouring steps are alike: what is high for a moment is so for several steps, and that is no rise. */
+static void noise_that_lasts_is_still_noise(void **state)
+{
+    uint64_t seed = 11;
+    uint32_t alarms = 0;
+
+    (void)state;
+    for (uint32_t run = 0; run < 50; run++) {
+        struct detect_past past = { 0 };
+        double bar = detect_bar(0.1, 64, 0.07), lasts = 0;
+
+        for (uint32_t step = 0; step < 2000; step++) {
+            bool before = past.risen;
+
+            lasts = 0.8 * lasts + 0.6 * normal(&seed);
+            detect_past_put(&past, 70 + 3 * lasts, 1.4, bar);
+            alarms += past.risen && !before;
+        }
+    }
+    assert_in_range(alarms, 0, 2);
+}
+
+static void what_is_not_worth_it_is_not_said(void **state)
+{
+    struct detect_past past = { 0 };
+    double bar = detect_bar(0.1, 64, 0.07);
+
+    (void)state;
+    for (uint32_t step = 0; step < 2000; step++) {
+        detect_past_put(&past, step < 60 ? 0.8 : 1.7, 1.4, bar); /* of a step of 70 ms */
+        assert_false(past.risen);
+    }
+}
+
+static void it_is_over_when_it_is_over(void **state)
+{
+    struct detect_past past = { 0 };
+    double bar = detect_bar(0.1, 64, 0.07);
+    uint64_t seed = 13;
+
+    (void)state;
+    for (uint32_t step = 0; step < 200; step++) {
+        bool rise = step >= 60 && step < 120;
+
+        detect_past_put(&past, 70 + normal(&seed) + (rise ? 20 : 0), 1.4, bar);
+        if (step == 70 || step == 119)
+            assert_true(past.risen);
+        if (step == 59 || step == 140)
+            assert_false(past.risen);
+    }
+    assert_true(fabs(past.mean - 70) < 1);
+}
+
+static void noise_is_that_of_means(void **state)
+{
+    float value[64];
+    uint64_t seed = 17;
+    double alone = 0, together = 0, lasts = 0;
+
+    (void)state;
+    for (int run = 0; run < 200; run++) {
+        for (int i = 0; i < 64; i++)
+            value[i] = (float)normal(&seed);
+        alone += detect_noise(value, 64) / 200;
+        for (int i = 0; i < 64; i++)
+            value[i] = (float)(lasts = 0.7 * lasts + sqrt(1 - 0.49) * normal(&seed));
+        together += detect_noise(value, 64) / 200;
+    }
+    assert_true(alone > 0.95 && alone < 1.35);
+    assert_true(together >
+                1.5); /* means of many such steps vary 2.4 times as much as of independent ones */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_hardly_later_than_any_test_must_be),
+        cmocka_unit_test(is_wrong_no_oftener_than_asked_for),
+        cmocka_unit_test(what_comes_every_few_steps_is_found),
+        cmocka_unit_test(one_odd_step_is_nothing),
+        cmocka_unit_test(noise_that_lasts_is_still_noise),
+        cmocka_unit_test(what_is_not_worth_it_is_not_said),
+        cmocka_unit_test(it_is_over_when_it_is_over),
+        cmocka_unit_test(noise_is_that_of_means),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

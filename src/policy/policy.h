@@ -1,0 +1,67 @@
+/* policy.h - facts and verdicts in, decisions out.
+ *
+ * The caller passes on what it learns, then calls policy_tick() once at each tick.  The same calls in the same order give the
+ * same decisions.
+ *
+ * After a compaction a new policy reads a log whose ticks are partly gone.  Until it decides itself it follows the
+ * decisions in the log (policy_follow(), policy_follow_log()).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_POLICY_POLICY_H
+#define LOCKSTEP_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/decision.h"
+#include "wire/facts.h"
+#include "wire/finding.h"
+#include "wire/policy_table.h"
+#include "wire/verdict.h"
+
+#define POLICY_OPEN_REQUESTS                                                                       \
+    16 /* requests that are open at the same time; further ones are ignored */
+
+struct policy;
+
+int policy_create(const char *run, struct policy **ret); /* -ENOMEM */
+void policy_destroy(struct policy *policy);              /* NULL is fine */
+size_t policy_bytes(const struct policy *policy);
+
+/* ---- facts ---- */
+void policy_request(struct policy *policy, const struct request *request);
+void policy_outcome(struct policy *policy, const struct outcome *outcome);
+void policy_attempt(struct policy *policy, uint32_t attempt, int64_t real_ns); /* it begins */
+void policy_steps_again(struct policy *policy); /* workers restarted: step numbers may go back */
+/* Some rank has begun this step.  One of another attempt than the newest is ignored. */
+void policy_step(struct policy *policy, uint32_t attempt, uint64_t step);
+void policy_verdict(struct policy *policy, const struct verdict *verdict); /* new or changed */
+void policy_attempt_failed(struct policy *policy, uint32_t attempt, int64_t real_ns);
+/* The table of actions: without one only requests and consents are decided.  -ENOMEM. */
+int policy_take_table(struct policy *policy, const struct policy_table *table);
+void policy_take_means(struct policy *policy, const struct policy_means *means);
+void policy_finding(struct policy *policy, const struct finding *finding);
+
+/* ---- decisions ---- */
+struct policy_view { /* what the core knows at a tick */
+    int64_t mono_ns, real_ns;
+    uint32_t ranks;              /* of the run, now */
+    uint32_t nodes;              /* that it runs on */
+    const struct ledger *ledger; /* what it has cost so far; NULL: not known */
+    bool last;                   /* the run is over */
+};
+typedef void policy_emit(void *arg, const struct decision *decision);
+void policy_tick(struct policy *policy, const struct policy_view *view, policy_emit *emit,
+                 void *arg);
+
+void policy_follow(struct policy *policy, bool follow); /* true: policy_tick() decides nothing */
+void policy_follow_log(struct policy *policy, const struct decision *decision); /* from the log */
+
+/* What became of a request is not known yet. */
+bool policy_is_open(const struct policy *policy, const char *request_id);
+/* An open one of this kind; "": none. */
+const char *policy_open_request(const struct policy *policy, unsigned kind);
+
+#endif

@@ -1,0 +1,67 @@
+/* line_tone.c - lines in which the program itself says that it goes on.
+ *
+ * The words of an error are in warnings, in retries and in messages about errors that were handled, too.  What was handled is
+ * never a cause; what is only a warning is one where something else shows that the job failed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "core/clean.h"
+#include "read/log/line.h"
+#include "read/log/matcher.h"
+
+/* NCCL and its plugins print their level behind their name; most of their warnings are errors, and what they only inform of
+ * is none, unless it is the status that a function returned ("init.cc:1012 -> 3").
+ */
+static bool tone_is_low(const struct log_line *line)
+{
+    if (line_find(line, "NCCL INFO "))
+        return !line_find(line, " -> ") && !line_find(line, "retrying (");
+    return line->level == LINE_INFO ||
+           (line->level == LINE_WARNING && !line_find(line, " NET/OFI "));
+}
+
+static bool tone_is_handled(const struct log_line *line)
+{
+    static const char *const handled[] = {
+        "retrying",
+        "will retry",
+        "retry in ",
+        "retry attempt",
+        "trying again",
+        "try again in",
+        "falling back",
+        "fall back to",
+        "fallback to",
+        "skipping",
+        "skipped",
+        "ignoring",
+        "recovered",
+        " was handled",
+        "using internal",
+        "continuing",
+        "one has already been registered", /* TensorFlow's start beside JAX or torch */
+    };
+    int64_t tried, tries;
+    const char *last = line_find(line, "retrying (");
+
+    if (last && line_number(last + 10, line->end, &tried) &&
+        (last = memchr(last, '/', (size_t)(line->end - last))) &&
+        line_number(last + 1, line->end, &tries) && tried == tries)
+        return false; /* "retrying (34/34)": the last time */
+    for (size_t i = 0; i < COUNT(handled); i++) {
+        if (pattern_fits(handled[i], line->text, line->end, NULL))
+            return true;
+    }
+    return false;
+}
+
+enum line_tone line_tone(const struct log_line *line)
+{
+    if (tone_is_handled(line))
+        return LINE_HANDLED;
+    if (tone_is_low(line))
+        return LINE_WARNED;
+    return pattern_fits("Warning: ", line->text, line->end, NULL) ? LINE_REMARK : LINE_PLAIN;
+}

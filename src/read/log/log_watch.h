@@ -1,0 +1,35 @@
+/* log_watch.h - what the ordinary lines of a log show: which ranks write to it, and whether the program goes on after an error.
+ *
+ * Ordinary lines are most of a log, so only some are looked at: the first ones for ranks, and those behind an error until
+ * steps have been counted on or the log ends.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_READ_LOG_LOG_WATCH_H
+#define LOCKSTEP_READ_LOG_LOG_WATCH_H
+
+#include "read/log/line.h"
+
+#define LOG_WATCH_RANKS 4096 /* ranks that are told apart */
+
+struct log_watch {
+    uint32_t lines, labelled;            /* of the first ones; those with a rank */
+    uint8_t writes[LOG_WATCH_RANKS / 8]; /* bits: ranks that wrote a line */
+    uint32_t lines_left;                 /* that are looked at for steps */
+    bool after_error;                    /* steps are counted */
+    uint32_t steps;                      /* how often the number rose */
+    int64_t newest;                      /* the number, in ten-thousandths */
+};
+
+void log_watch_begin(struct log_watch *watch);
+bool log_watch_wants_ranks(const struct log_watch *watch);
+void log_watch_rank(struct log_watch *watch, const struct log_line *line);
+/* Does every line have a rank, so that these are ranks and not numbers of something else? */
+bool log_watch_is_labelled(const struct log_watch *watch);
+bool log_watch_writes(const struct log_watch *watch, uint32_t rank);
+
+void log_watch_error(struct log_watch *watch); /* counts from here */
+/* True: with this line, steps have been counted on often enough to know that the program goes on. */
+bool log_watch_step(struct log_watch *watch, const char *line, const char *end);
+
+#endif

@@ -1,0 +1,71 @@
+/* patterns_kernel.c - kernel messages in logs, as the one classifier of kernel lines reads them.
+ *
+ * Only events that can explain why a job failed count: corrected errors, warnings and Xids that follow others do not.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "read/log/matcher.h"
+#include "read/log/patterns.h"
+#include "wire/finding.h"
+#include "wire/kernel/xid.h"
+
+static uint8_t pattern_kind_of(const struct kernel_event *event)
+{
+    switch (event->kind) {
+    case FINDING_XID:
+        return LOG_EVENT_XID;
+    case FINDING_OOM:
+        return LOG_EVENT_OOM_KILL;
+    case FINDING_SEGFAULT:
+        return LOG_EVENT_SEGFAULT;
+    default:
+        return LOG_EVENT_NODE;
+    }
+}
+
+/* Words that are too short to search for stand in lines of hardware errors. */
+const char *pattern_of_kernel(size_t n)
+{
+    const char *words = kernel_line_words(n);
+
+    return words && strcspn(words, "*#") < MATCHER_ANCHOR_MIN ? "[Hardware Error]" : words;
+}
+
+/* An Xid that names the one it follows from means that one. */
+static void pattern_trace_back(struct kernel_event *event)
+{
+    const struct xid *first = event->caused_by ? xid_find(event->caused_by) : NULL;
+
+    if (!first || event->layer != LAYER_UNKNOWN)
+        return;
+    event->layer = first->layer;
+    event->code = event->caused_by;
+    event->what = first->what;
+    event->more = "named by a later Xid";
+}
+
+bool pattern_kernel_event(struct kernel_reader *reader, const struct log_line *line,
+                          struct log_event *event)
+{
+    struct kernel_event found;
+
+    if (!kernel_line_read(reader, line->raw, (size_t)(line->end - line->raw), &found))
+        return false;
+    pattern_trace_back(&found);
+    if (found.layer == LAYER_UNKNOWN || found.origin == FINDING_FROM_USER ||
+        (found.severity < FINDING_ERROR && found.kind != FINDING_XID))
+        return false;
+    event->kind = pattern_kind_of(&found);
+    event->layer = found.layer;
+    event->confidence = 85;
+    event->pid = found.pid;
+    event->value = found.code;
+    kernel_event_cause(&found, event->cause, sizeof(event->cause));
+    snprintf(event->node, sizeof(event->node), "%s", found.node);
+    snprintf(event->device, sizeof(event->device), "%.*s", (int)sizeof(event->device) - 1,
+             found.kind == FINDING_SEGFAULT ? "" : found.device);
+    return true;
+}

@@ -1,0 +1,141 @@
+/* patterns_outside.c - jobs that somebody or something else ended; errors that only follow from others.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "read/log/patterns.h"
+
+#define OUTSIDE(pattern, cause, advice)                                                            \
+    {                                                                                              \
+        pattern, LOG_EVENT_OUTSIDE, 0, 95, cause, advice, NULL                                     \
+    }
+#define SIGNALLED(pattern, cause, advice)                                                          \
+    {                                                                                              \
+        pattern, LOG_EVENT_OUTSIDE, 0, 55, cause, advice, NULL                                     \
+    }
+#define FOLLOW(pattern)                                                                            \
+    {                                                                                              \
+        pattern, LOG_EVENT_FOLLOW, 0, 90, NULL, NULL, NULL                                         \
+    }
+
+#define MORE_TIME                                                                                  \
+    "Ask for a longer time limit, or save checkpoints often enough and restart from the newest "   \
+    "one."
+#define ASK_WHO                                                                                    \
+    "Find out who or what ended the job (sacct, kubectl get events, the scheduler's log); "        \
+    "restart it from its newest checkpoint."
+
+#define NODE_FAILED                                                                                \
+    "Check why the node failed (sinfo -R, its console and kernel log); exclude it and restart "    \
+    "the job."
+
+const struct log_pattern patterns_outside[] = {
+    OUTSIDE("CANCELLED*DUE TO TIME LIMIT", "ended from outside: the job reached its time limit",
+            MORE_TIME),
+    OUTSIDE("CANCELLED*DUE TO PREEMPTION", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("CANCELLED*DUE TO NODE FAILURE", "ended from outside: a node of the job failed",
+            NODE_FAILED),
+    { "srun: error: Node failure on ", LOG_EVENT_OUTSIDE, 0, 95,
+      "ended from outside: a node of the job failed", NODE_FAILED, read_failed_node },
+    OUTSIDE("CANCELLED*DUE to SIGNAL", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("JOB # ON * CANCELLED AT ", "ended from outside: the job was cancelled", ASK_WHO),
+    /* srun cancels the step when one of its tasks has failed, too. */
+    SIGNALLED("STEP #.# ON * CANCELLED AT ", "ended from outside: the step was cancelled", ASK_WHO),
+    SIGNALLED("slurmstepd: error: *CANCELLED AT ", "ended from outside: the job was cancelled",
+              ASK_WHO),
+    OUTSIDE("scancel: Terminating job", "ended from outside: the job was cancelled", ASK_WHO),
+    SIGNALLED("srun: Force Terminated", "ended from outside: the job was cancelled", ASK_WHO),
+    SIGNALLED("srun: forcing job termination", "ended from outside: the job was cancelled",
+              ASK_WHO),
+    OUTSIDE("task/cgroup: unable to add", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("PBS: job killed: walltime", "ended from outside: the job reached its time limit",
+            MORE_TIME),
+    OUTSIDE("job preempted (", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("Job deleted at request of", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("DUE TO JOB REQUEUE", "ended from outside: the job was requeued", ASK_WHO),
+    OUTSIDE("JobState=TIMEOUT", "ended from outside: the job reached its time limit", MORE_TIME),
+    OUTSIDE("JobState=PREEMPTED", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("JobState=CANCELLED", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("JobState=NODE_FAIL", "ended from outside: a node of the job failed", NODE_FAILED),
+    OUTSIDE("TERM_RUNLIMIT", "ended from outside: the job reached its time limit", MORE_TIME),
+    OUTSIDE("TERM_OWNER", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("DeadlineExceeded*active longer than",
+            "ended from outside: the job reached its time limit", MORE_TIME),
+    OUTSIDE("Preempted*by*pod", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("preempted by a higher priority", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("spot instance*interrupt", "ended from outside: the machine was taken away", ASK_WHO),
+    OUTSIDE("instance-action*terminate", "ended from outside: the machine was taken away", ASK_WHO),
+    OUTSIDE("TerminationNotice", "ended from outside: the machine was taken away", ASK_WHO),
+    OUTSIDE("preemption signal received", "ended from outside: the job was preempted", ASK_WHO),
+    SIGNALLED("^KeyboardInterrupt",
+              "ended from outside: interrupted from the keyboard or by SIGINT",
+              "If nobody interrupted it, look for a launcher that sent SIGINT because another "
+              "process had ended."),
+    SIGNALLED("Received 15 death signal", "ended from outside: the launcher received SIGTERM",
+              ASK_WHO),
+    SIGNALLED("Received # death signal", "ended from outside: the launcher received a signal",
+              ASK_WHO),
+    SIGNALLED("SignalException: Process # got signal: 15",
+              "ended from outside: the launcher received SIGTERM", ASK_WHO),
+    SIGNALLED("SignalException: Process # got signal",
+              "ended from outside: the launcher received a signal", ASK_WHO),
+    SIGNALLED("mpirun: Forwarding signal 15", "ended from outside: the launcher received SIGTERM",
+              ASK_WHO),
+    { .pattern = NULL },
+};
+
+/* Wrappers and clean-up: they come after the cause, whatever it was. */
+const struct log_pattern patterns_follow[] = {
+    { "died with <Signals.SIG", LOG_EVENT_EXIT, 0, 80, NULL, NULL, read_called },
+    /* Here, because terminals join lines: "... closing signal SIGTERM   ERROR:...:failed (exitcode: -9) ...". */
+    { "exitcode: #) local_rank: #", LOG_EVENT_EXIT, 0, 80, NULL, NULL, read_torchrun },
+    { "exitcode: -#) local_rank: #", LOG_EVENT_EXIT, 0, 80, NULL, NULL, read_torchrun },
+    { "Command 'ssh *returned non-zero exit status 255", LOG_EVENT_ERROR, LAYER_UNKNOWN, 75,
+      "a node cannot be reached by ssh",
+      "Log in to the node by hand, as this user and without a password (ssh -o BatchMode=yes); "
+      "check "
+      "its name or address in the list of hosts.",
+      NULL },
+    FOLLOW("ChildFailedError"),
+    FOLLOW("CalledProcessError"),
+    FOLLOW("returned non-zero exit status"),
+    FOLLOW("ProcessRaisedException"),
+    FOLLOW("RayTaskError"),
+    FOLLOW("TrainingFailedError"),
+    FOLLOW("TuneError"),
+    FOLLOW("WorkerGroupError"),
+    FOLLOW("RayActorError"),
+    FOLLOW("ActorDiedError"),
+    FOLLOW("ActorUnavailableError"),
+    FOLLOW("EngineDeadError"),
+    FOLLOW("CheckpointException"),
+    FOLLOW("BrokenProcessPool"),
+    FOLLOW("Error in atexit._run_exitfuncs"),
+    FOLLOW("Exception ignored in"),
+    FOLLOW("_run_finalizers"),
+    FOLLOW("resource_tracker"),
+    FOLLOW("destroy_process_group() was not called"),
+    FOLLOW("has NOT been destroyed before we destruct"),
+    FOLLOW("terminate called after throwing an instance of 'c10::"),
+    FOLLOW("terminate called after throwing an instance of 'torch"),
+    FOLLOW("terminate called recursively"),
+    FOLLOW("to avoid data inconsistency, we are taking the entire process down"),
+    FOLLOW("Sending process # closing signal"),
+    FOLLOW("Unable to shutdown process"),
+    FOLLOW("Killing subprocess #"),
+    FOLLOW("Fatal Python error: Aborted"),
+    FOLLOW("Aborted (core dumped)"),
+    FOLLOW("srun: error: *: Aborted"),
+    FOLLOW("Aborted! Aborting"),
+    FOLLOW("srun: Job step aborted"),
+    FOLLOW("srun: Terminating StepId"),
+    FOLLOW("slurmstepd: error: *STEPD TERMINATED"),
+    FOLLOW("Primary job  terminated normally, but"),
+    FOLLOW("MPI_ABORT was invoked"),
+    FOLLOW("application called MPI_Abort"),
+    FOLLOW("BAD TERMINATION OF ONE OF YOUR APPLICATION"),
+    FOLLOW("WorkerSpec exit"),
+    FOLLOW("RendezvousClosedError"),
+    FOLLOW("RendezvousGracefulExitError"),
+    FOLLOW("Exit code: # ; stdout"),
+    { .pattern = NULL },
+};

@@ -1,0 +1,29 @@
+/* environment.h - the fingerprint of a rank's world: driver, kernel, libraries, settings.
+ *
+ * Secrets never leave: values are taken only of variables whose names are on a list.  Of other variables the name and 20
+ * bits of a digest are taken, which show that two ranks differ and are too few to confirm a guess; of names that sound
+ * like secrets nothing is taken.  Libraries are named by their files and by the build ids in their memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_SENSE_ENVIRONMENT_H
+#define LOCKSTEP_SENSE_ENVIRONMENT_H
+
+#include "core/err.h"
+#include "wire/finding.h"
+
+/* Reads `pid` below `root` ("": here) and adds what is the same for all processes of the node.  Sets count and pair;
+ * free with environment_fini().
+ */
+int environment_collect(const char *root, uint32_t pid, struct environment *ret, struct err *err);
+/* The same of the process whose directory in /proc is open. */
+int environment_collect_at(const char *root, int proc_fd, struct environment *ret, struct err *err);
+
+/* ---- the parsers: `pair` has room for ENVIRONMENT_PAIRS; both change the text ---- */
+
+/* NAME=VALUE, each ended by NUL; text[bytes] is one, too. */
+void environment_add_variables(struct environment *environment, char *text, size_t bytes);
+/* The lines of a maps file, ended by NUL; `memory`: to read build ids from, -1: none. */
+void environment_add_libraries(struct environment *environment, int memory, char *maps);
+
+#endif

@@ -1,0 +1,45 @@
+/* gpu_look.h - parts of the GPU sensor: NVLinks, and the processes that hold memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_SENSE_GPU_GPU_LOOK_H
+#define LOCKSTEP_SENSE_GPU_GPU_LOOK_H
+
+#include "device/nvml.h"
+#include "sense/sensor.h"
+#include "sense/tree.h"
+
+struct gpu_look { /* one GPU in one read */
+    const struct sense_now *now;
+    struct sense_report *report;
+    const struct nvml_sample *sample;
+    char device[FACT_NAME];
+};
+
+/* ---- gpu_links.c ---- */
+struct gpu_links { /* of a GPU, between reads */
+    unsigned count;
+    struct gpu_link {
+        struct nvml_link now;
+        bool was_up;
+        int64_t best_mbps;
+        int64_t replays, recoveries, crc_errors; /* new ones, not reported yet */
+        struct tree_counter replays_seen, recoveries_seen, crc_seen;
+    } link[NVML_LINKS];
+};
+
+void gpu_links_take(struct gpu_links *links, const struct nvml_link *link, unsigned count);
+void gpu_links_judge(struct gpu_links *links, const struct gpu_look *look);
+
+/* ---- gpu_processes.c ---- */
+struct gpu_processes { /* of a GPU, between reads */
+    unsigned gone;
+    uint32_t gone_pid[NVML_PROCESSES]; /* in the last read */
+};
+
+/* Memory that processes hold which ended, or that belong to different users. */
+void gpu_processes_judge(struct gpu_processes *processes, const struct tree *tree,
+                         const struct nvml_process *process, unsigned count,
+                         const struct gpu_look *look);
+
+#endif

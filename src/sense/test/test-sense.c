@@ -1,0 +1,458 @@
+/* test-sense.c - sensors over a tree that the test makes, and changes between reads.
+ *
+ * The tree is synthetic: the files and their forms are those of the kernel, the numbers are made up.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "sense/environment.h"
+#include "sense/sense.h"
+
+#define FOUND_MAX 32
+#define GPU_DIR "/sys/bus/pci/devices/0000:3b:00.0"
+#define NIC_DIR "/sys/bus/pci/devices/0000:5e:00.0"
+#define IB "/sys/class/infiniband/mlx5_0/ports/1"
+#define NET "/sys/class/net/ens1"
+
+struct stage {
+    char root[64];
+    struct sense *sense;
+    struct finding found[FOUND_MAX];
+    size_t count;
+    int64_t now_ns;
+};
+
+static void put(const struct stage *stage, const char *path, const char *text)
+{
+    char full[256];
+    FILE *file;
+
+    snprintf(full, sizeof(full), "%s%s", stage->root, path);
+    for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(full, 0755);
+        *slash = '/';
+    }
+    file = fopen(full, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void sink(void *user, const struct finding *finding, uint32_t line)
+{
+    struct stage *stage = user;
+
+    (void)line;
+    if (stage->count < FOUND_MAX)
+        stage->found[stage->count++] = *finding;
+}
+
+static size_t step(struct stage *stage)
+{
+    struct sense_now now;
+
+    stage->count = 0;
+    stage->now_ns += 100 * NS_PER_S;
+    now = (struct sense_now){ stage->now_ns, stage->now_ns + 1000 * NS_PER_S };
+    sense_step(stage->sense, &now, sink, stage);
+    return stage->count;
+}
+
+static const struct finding *found(const struct stage *stage, unsigned kind, const char *device)
+{
+    for (size_t i = 0; i < stage->count; i++) {
+        if (stage->found[i].kind == kind && strcmp(stage->found[i].device, device) == 0)
+            return &stage->found[i];
+    }
+    return NULL;
+}
+
+static void make_tree(struct stage *stage)
+{
+    put(stage, GPU_DIR "/class", "0x030200\n");
+    put(stage, GPU_DIR "/vendor", "0x10de\n");
+    put(stage, GPU_DIR "/current_link_width", "16\n");
+    put(stage, GPU_DIR "/max_link_width", "16\n");
+    put(stage, GPU_DIR "/current_link_speed", "2.5 GT/s PCIe\n"); /* idle */
+    put(stage, GPU_DIR "/max_link_speed", "32.0 GT/s PCIe\n");
+    put(stage, GPU_DIR "/aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 0\n");
+    put(stage, NIC_DIR "/class", "0x020700\n");
+    put(stage, NIC_DIR "/current_link_width", "16\n");
+    put(stage, NIC_DIR "/max_link_width", "16\n");
+    put(stage, NIC_DIR "/current_link_speed", "32.0 GT/s PCIe\n");
+    put(stage, NIC_DIR "/max_link_speed", "32.0 GT/s PCIe\n");
+    put(stage, IB "/state", "4: ACTIVE\n");
+    put(stage, IB "/rate", "400 Gb/sec (4X NDR)\n");
+    put(stage, IB "/counters/link_downed", "3\n");
+    put(stage, IB "/counters/symbol_error", "4294967290\n");
+    put(stage, NET "/device/vendor", "0x15b3\n");
+    put(stage, NET "/carrier", "0\n"); /* never up: nobody uses it */
+    put(stage, "/sys/devices/system/edac/mc/mc0/ue_count", "0\n");
+    put(stage, "/sys/devices/system/edac/mc/mc0/ce_count", "5\n");
+    put(stage, "/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "9\n");
+    put(stage, "/proc/pressure/memory",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+    put(stage, "/proc/stat", "cpu  100 0 100 1000 0 0 0 0 0 0\n");
+    put(stage, "/sys/class/nvme/nvme0/state", "live\n");
+    put(stage, "/sys/block/nvme0n1/queue/rotational", "0\n");
+    put(stage, "/proc/diskstats", " 259 0 nvme0n1 100 0 800 50 100 0 800 50 0 100 100\n");
+    put(stage, "/proc/4242/environ", "");
+}
+
+static void stage_begin(struct stage *stage)
+{
+    struct sense_place place = { .root = stage->root, .node = "n7", .from_start = true };
+
+    *stage = (struct stage){ .root = "/tmp/test-sense-XXXXXX" };
+    assert_non_null(mkdtemp(stage->root));
+    make_tree(stage);
+    assert_int_equal(sense_create(&place, NULL, &stage->sense), 0);
+}
+
+static void stage_end(struct stage *stage)
+{
+    char command[128];
+
+    sense_destroy(stage->sense);
+    snprintf(command, sizeof(command), "rm -rf %s", stage->root);
+    assert_int_equal(system(command), 0);
+}
+
+static void a_healthy_node_is_silent(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    assert_int_equal(step(&stage), 0);
+    stage_end(&stage);
+}
+
+static void what_changes_is_found_once_while_it_lasts(void **state)
+{
+    struct stage stage;
+    const struct finding *finding;
+    char id[FINDING_ID];
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    put(&stage, GPU_DIR "/current_link_width", "4\n");
+    put(&stage, IB "/state", "1: DOWN\n");
+    put(&stage, "/sys/class/nvme/nvme0/state", "resetting\n");
+    put(&stage, "/proc/pressure/memory",
+        "some avg10=80.00 avg60=0.00 avg300=0.00 total=0\n"
+        "full avg10=55.10 avg60=0.00 avg300=0.00 total=0\n");
+    assert_int_equal(step(&stage), 4);
+    finding = found(&stage, FINDING_PCIE, "0000:3b:00.0");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_ERROR);
+    assert_non_null(strstr(finding->text, "x4, its maximum is x16"));
+    assert_string_equal(finding->node, "n7");
+    assert_true(finding->id[0]);
+    finding = found(&stage, FINDING_PORT, "mlx5_0/1");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_ERROR);
+    snprintf(id, sizeof(id), "%s", finding->id);
+    assert_non_null(found(&stage, FINDING_NVME, "nvme0"));
+    assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "memory"));
+    assert_int_equal(step(&stage), 0);
+    put(&stage, IB "/state", "4: ACTIVE\n");
+    assert_int_equal(step(&stage), 1); /* the same finding, with how long it was down */
+    finding = found(&stage, FINDING_PORT, "mlx5_0/1");
+    assert_non_null(finding);
+    assert_string_equal(finding->id, id);
+    assert_int_equal(finding->severity, FINDING_WARN);
+    assert_non_null(strstr(finding->text, "was down for"));
+    put(&stage, IB "/state", "1: DOWN\n");
+    assert_int_equal(step(&stage), 1);
+    stage_end(&stage);
+}
+
+static void a_port_that_carries_no_data_is_not_in_use(void **state)
+{
+    struct stage stage;
+    const struct finding *finding;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, IB "/counters/port_xmit_data", "1000\n");
+    assert_int_equal(step(&stage), 0);
+    put(&stage, IB "/state", "1: DOWN\n");
+    assert_int_equal(step(&stage), 1);
+    finding = found(&stage, FINDING_PORT, "mlx5_0/1");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_INFO);
+    put(&stage, IB "/state", "4: ACTIVE\n");
+    assert_int_equal(step(&stage), 1);
+    put(&stage, IB "/counters/port_xmit_data", "90000000\n"); /* now it is */
+    assert_int_equal(step(&stage), 0);
+    put(&stage, IB "/state", "1: DOWN\n");
+    assert_int_equal(step(&stage), 1);
+    finding = found(&stage, FINDING_PORT, "mlx5_0/1");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_ERROR);
+    stage_end(&stage);
+}
+
+static void counters_count_what_is_new_also_after_a_reset(void **state)
+{
+    struct stage stage;
+    const struct finding *finding;
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    put(&stage, GPU_DIR "/aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 2\n");
+    put(&stage, IB "/counters/link_downed", "4\n");
+    put(&stage, IB "/counters/symbol_error", "150\n"); /* began again */
+    put(&stage, "/sys/devices/system/edac/mc/mc0/ue_count", "1\n");
+    put(&stage, "/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "12\n");
+    put(&stage, "/proc/stat", "cpu  200 0 200 1000 0 0 0 200 0 0\n");
+    assert_int_equal(step(&stage), 6);
+    finding = found(&stage, FINDING_AER, "0000:3b:00.0");
+    assert_non_null(finding);
+    assert_int_equal(finding->count, 2);
+    assert_non_null(found(&stage, FINDING_EDAC, "mc0"));
+    assert_non_null(found(&stage, FINDING_THERMAL, "cpu0"));
+    assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "steal"));
+    stage_end(&stage);
+}
+
+static void a_slow_disk_and_a_stuck_one_are_found(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    put(&stage, "/proc/diskstats", " 259 0 nvme0n1 120 0 800 9050 100 0 800 50 3 100 100\n");
+    assert_int_equal(step(&stage), 1);
+    assert_non_null(strstr(stage.found[0].text, "takes 450 ms"));
+    assert_int_equal(step(&stage), 0);
+    assert_int_equal(step(&stage), 0);
+    assert_int_equal(step(&stage), 1);
+    assert_non_null(strstr(stage.found[0].text, "completes no request"));
+    stage_end(&stage);
+}
+
+static void errors_that_rise_and_links_that_flap_are_foretold(void **state)
+{
+    struct stage stage;
+    const struct finding *finding = NULL;
+    int64_t errors = 5;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, IB "/counters/port_xmit_data", "1000\n");
+    step(&stage);
+    for (int i = 0; i < 40; i++) { /* few in a read: no finding of its own, only more and more */
+        char text[32];
+
+        errors += i / 8;
+        snprintf(text, sizeof(text), "%lld\n", (long long)errors);
+        put(&stage, "/sys/devices/system/edac/mc/mc0/ce_count", text);
+        step(&stage);
+        if (!finding || finding->kind != FINDING_EDAC)
+            finding = found(&stage, FINDING_EDAC, "mc0");
+        if (finding)
+            break;
+    }
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_INFO); /* it explains no verdict */
+    assert_non_null(strstr(finding->text, "forecast: "));
+    for (int i = 0; i < 3; i++) {
+        put(&stage, IB "/counters/port_xmit_data",
+            (const char *const[]){ "90000000\n", "190000000\n", "290000000\n" }[i]);
+        step(&stage);
+        put(&stage, IB "/state", "1: DOWN\n");
+        assert_int_equal(step(&stage), i < 2 ? 1 : 2);
+        if (i < 2) {
+            put(&stage, IB "/state", "4: ACTIVE\n");
+            assert_int_equal(step(&stage), 1);
+        }
+    }
+    finding = found(&stage, FINDING_PORT, "mlx5_0/1");
+    assert_non_null(finding);
+    assert_non_null(strstr(finding->text, "went down 3 times"));
+    assert_non_null(strstr(finding->text, "forecast: "));
+    stage_end(&stage);
+}
+
+static void a_device_that_vanishes_is_no_end_of_the_sensor(void **state)
+{
+    struct stage stage;
+    char path[128];
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    snprintf(path, sizeof(path), "%s%s", stage.root, IB "/state");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(step(&stage), 0); /* not known is not down */
+    put(&stage, IB "/state", "1: DOWN\n");
+    assert_int_equal(step(&stage), 1);
+    stage_end(&stage);
+}
+
+static void every_sensor_says_how_it_is(void **state)
+{
+    struct stage stage;
+    struct sense_state states[16];
+    size_t count, reads = 0, absent = 0;
+
+    (void)state;
+    stage_begin(&stage);
+    count = sense_states(stage.sense, states, 16);
+    assert_int_equal(count, sensor_count);
+    for (size_t i = 0; i < count; i++) {
+        reads += states[i].result == 0;
+        absent += states[i].result != 0;
+        assert_true(states[i].result == 0 || states[i].why[0]);
+        assert_true(states[i].sensor->fix[0]);
+    }
+    assert_int_equal(reads, 4); /* no kernel log, GPU library or GPU device in the tree */
+    assert_int_equal(absent, 3);
+    stage_end(&stage);
+}
+
+static void records_are_read_from_a_file(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    sense_destroy(stage.sense);
+    put(&stage, "/dev/kmsg",
+        "6,1,5000000,-;nvme nvme0: 8/0/0 default/read/poll queues\n"
+        "3,2,900000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=9, name=python3, GPU has fallen off "
+        "the "
+        "bus.\n"
+        "12,3,900000001,-;NVRM: Xid (PCI:0000:86:00): 79, pid=9, name=python3, GPU has fallen off "
+        "the "
+        "bus.\n");
+    assert_int_equal(
+        sense_create(&(struct sense_place){ .root = stage.root, .node = "n7", .from_start = true },
+                     "kmsg", &stage.sense),
+        0);
+    assert_int_equal(step(&stage), 2);
+    assert_int_equal(stage.found[0].pid, 9);
+    assert_true(finding_confidence(&stage.found[0]) > 0.9);
+    assert_int_equal(stage.found[1].origin, FINDING_FROM_USER);
+    assert_true(finding_confidence(&stage.found[1]) <= 0.5);
+    assert_int_equal(step(&stage), 0);
+    stage_end(&stage);
+}
+
+static const struct environment_pair *pair_of(const struct environment *environment,
+                                              const char *name)
+{
+    for (uint32_t i = 0; i < environment->count; i++) {
+        if (strcmp(environment->pair[i].name, name) == 0)
+            return &environment->pair[i];
+    }
+    return NULL;
+}
+
+static void secrets_never_leave(void **state)
+{
+    char *const variables[] = {
+        (char[]){ "NCCL_IB_TIMEOUT=22" }, (char[]){ "WANDB_API_KEY=hunter2" },
+        (char[]){ "HF_TOKEN=hunter2" },   (char[]){ "NCCL_SECRET_THING=hunter2" },
+        (char[]){ "MY_DATA=hunter2" },    NULL
+    };
+    struct environment environment = { 0 };
+    pid_t pid;
+
+    (void)state;
+    pid = fork();
+    if (pid == 0) {
+        execle("/bin/sleep", "sleep", "60", (char *)NULL, variables);
+        _exit(127);
+    }
+    assert_true(pid > 0);
+    while (!pair_of(&environment, "NCCL_IB_TIMEOUT")) { /* until the program has begun */
+        environment_fini(&environment);
+        assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+        environment = (struct environment){ 0 };
+        assert_int_equal(environment_collect("", (uint32_t)pid, &environment, NULL), 0);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_non_null(pair_of(&environment, "NCCL_IB_TIMEOUT"));
+    assert_string_equal(pair_of(&environment, "NCCL_IB_TIMEOUT")->value, "22");
+    assert_non_null(pair_of(&environment, "kernel"));
+    assert_null(pair_of(&environment, "WANDB_API_KEY"));
+    assert_null(pair_of(&environment, "HF_TOKEN"));
+    assert_null(pair_of(&environment, "NCCL_SECRET_THING"));
+    assert_true(pair_of(&environment, "MY_DATA")->digest);
+    for (uint32_t i = 0; i < environment.count; i++)
+        assert_null(strstr(environment.pair[i].value, "hunter2"));
+    environment_fini(&environment);
+}
+
+static uint64_t reads_so_far(void)
+{
+    FILE *file = fopen("/proc/self/io", "re");
+    unsigned long long reads = 0;
+    char line[64];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "syscr: %llu", &reads) == 1)
+            break;
+    }
+    if (file)
+        fclose(file);
+    return reads;
+}
+
+/* 64 libraries of at most 10 reads each, 512 pages of maps, 64 of environ; a process without them needs few. */
+static void the_reads_of_an_environment_are_bounded(void **state)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+    uint64_t before = reads_so_far();
+
+    (void)state;
+    if (!before)
+        skip();
+    assert_int_equal(environment_collect("", (uint32_t)getpid(), &environment, NULL), 0);
+    assert_true(environment.count > 0);
+    assert_true(reads_so_far() - before < 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_reads_of_an_environment_are_bounded),
+        cmocka_unit_test(a_healthy_node_is_silent),
+        cmocka_unit_test(what_changes_is_found_once_while_it_lasts),
+        cmocka_unit_test(a_port_that_carries_no_data_is_not_in_use),
+        cmocka_unit_test(counters_count_what_is_new_also_after_a_reset),
+        cmocka_unit_test(a_slow_disk_and_a_stuck_one_are_found),
+        cmocka_unit_test(errors_that_rise_and_links_that_flap_are_foretold),
+        cmocka_unit_test(a_device_that_vanishes_is_no_end_of_the_sensor),
+        cmocka_unit_test(every_sensor_says_how_it_is),
+        cmocka_unit_test(records_are_read_from_a_file),
+        cmocka_unit_test(secrets_never_leave),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

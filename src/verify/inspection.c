@@ -1,0 +1,135 @@
+/* inspection.c - runs each sensor by itself, so that each finding has its sensor.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "verify/inspection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "sense/sense.h"
+
+#define LOOK_NS (2 * NS_PER_S) /* counters are compared with themselves */
+#define INSPECTION_SENSORS 16
+
+struct inspected {
+    const struct sensor *sensor;
+    struct sense *sense;
+    struct finding worst; /* severity 0: nothing */
+};
+
+struct inspection {
+    char node[FACT_NAME];
+    int64_t began_ns;
+    struct inspected at[INSPECTION_SENSORS];
+    size_t count;
+};
+
+struct inspection *inspection_begin(const struct sense_place *from, int64_t now_ns)
+{
+    struct inspection *inspection = calloc(1, sizeof(*inspection));
+    struct sense_place place = *from;
+
+    if (!inspection)
+        return NULL;
+    snprintf(inspection->node, sizeof(inspection->node), "%s", from->node);
+    place.node = inspection->node;
+    inspection->began_ns = now_ns;
+    for (size_t i = 0; i < sensor_count && inspection->count < INSPECTION_SENSORS; i++) {
+        struct inspected *at = &inspection->at[inspection->count];
+
+        if (place.kmsg && strcmp(sensors[i]->name, "kmsg") != 0)
+            continue;
+        if (sense_create(&place, sensors[i]->name, &at->sense) < 0) {
+            inspection_destroy(inspection);
+            return NULL;
+        }
+        at->sensor = sensors[i];
+        inspection->count++;
+    }
+    return inspection;
+}
+
+void inspection_destroy(struct inspection *inspection)
+{
+    if (!inspection)
+        return;
+    for (size_t i = 0; i < inspection->count; i++)
+        sense_destroy(inspection->at[i].sense);
+    free(inspection);
+}
+
+/* As the site's core looks at findings: below an error nothing is wrong with the node, and any user can cause those about
+ * programs.
+ */
+static void inspection_on_finding(void *user, const struct finding *finding, uint32_t line)
+{
+    struct inspected *at = user;
+
+    (void)line;
+    if (finding->severity >= FINDING_ERROR && finding->class != FINDING_CLASS_APP &&
+        finding->origin != FINDING_FROM_USER && finding->severity > at->worst.severity)
+        at->worst = *finding;
+}
+
+bool inspection_turn(struct inspection *inspection, int64_t now_ns)
+{
+    struct sense_now now = { now_ns, time_real_ns() };
+
+    for (size_t i = 0; i < inspection->count; i++)
+        sense_step(inspection->at[i].sense, &now, inspection_on_finding, &inspection->at[i]);
+    return now_ns - inspection->began_ns >= LOOK_NS;
+}
+
+static struct sense_state inspection_state(const struct inspected *at)
+{
+    struct sense_state state = { .result = -ENODEV, .why = "" };
+
+    sense_states(at->sense, &state, 1);
+    return state;
+}
+
+static const struct inspected *inspection_present(const struct inspection *inspection, size_t which)
+{
+    for (size_t i = 0; i < inspection->count; i++) {
+        if (inspection_state(&inspection->at[i]).result != -ENODEV && which-- == 0)
+            return &inspection->at[i];
+    }
+    return NULL;
+}
+
+size_t inspection_checks(const struct inspection *inspection)
+{
+    size_t count = 0;
+
+    while (inspection_present(inspection, count))
+        count++;
+    return count;
+}
+
+void inspection_check(const struct inspection *inspection, size_t which, struct check *ret)
+{
+    const struct inspected *at = inspection_present(inspection, which);
+    struct sense_state state = inspection_state(at);
+    int64_t now_ns = time_mono_ns();
+
+    *ret = (struct check){ .mono_ns = now_ns,
+                           .real_ns = time_real_ns(),
+                           .state = CHECK_OK,
+                           .stage = CHECK_STAGE_INSPECT,
+                           .seconds = (double)(now_ns - inspection->began_ns) / 1e9 };
+    snprintf(ret->node, sizeof(ret->node), "%s", inspection->node);
+    snprintf(ret->name, sizeof(ret->name), "%s", at->sensor->name);
+    if (at->worst.severity) {
+        ret->state = at->worst.severity == FINDING_FATAL ? CHECK_FAILED : CHECK_LIMITED;
+        snprintf(ret->why, sizeof(ret->why), "%.199s", at->worst.text);
+    } else if (state.result < 0) {
+        ret->state = CHECK_UNKNOWN;
+        snprintf(ret->why, sizeof(ret->why), "%.199s",
+                 state.why[0] ? state.why : strerror(-state.result));
+    }
+}

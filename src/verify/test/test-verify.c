@@ -1,0 +1,372 @@
+/* test-verify.c - each check fails where it should, and only there.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "verify/checks.h"
+#include "verify/cpu_math.h"
+#include "verify/inventory.h"
+#include "verify/machine_profile.h"
+#include "verify/measured.h"
+
+static char script[] = "/tmp/test-verify-XXXXXX";
+
+static void script_write(const char *text)
+{
+    FILE *file = fopen(script, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_profile_clean(struct machine_profile **profile)
+{
+    machine_profile_destroy(*profile);
+}
+
+/* ---- arithmetic ---- */
+
+static void both_kernels_give_the_known_answer(void **state)
+{
+    (void)state;
+    assert_true(cpu_math_integer(0) == CPU_MATH_INTEGER);
+    assert_true(cpu_math_fma(0) == CPU_MATH_FMA);
+}
+
+static void one_wrong_bit_in_any_step_changes_the_answer(void **state)
+{
+    (void)state;
+    for (uint32_t at = 1; at < 900000; at = at * 7 + 1)
+        assert_true(cpu_math_integer(at) != CPU_MATH_INTEGER);
+    for (uint32_t at = 1; at <= 200000; at = at * 7 + 1)
+        assert_true(cpu_math_fma(at) != CPU_MATH_FMA);
+    assert_true(cpu_math_fma(200000) != CPU_MATH_FMA);
+}
+
+/* ---- profile ---- */
+
+static void a_value_is_compared_with_good_nodes(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_report report = { 0 };
+
+    (void)state;
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(machine_profile_learn_value(profile, "memory-rate", 100 + i), 0);
+    measured_result(&report, profile, "memory-rate", "", 101, "GB/s");
+    measured_result(&report, profile, "memory-rate", "", 92, "GB/s");
+    measured_result(&report, profile, "memory-rate", "", 80, "GB/s");
+    measured_result(&report, profile, "memory-rate", "", 50, "GB/s");
+    measured_result(&report, profile, "disk-write", "", 1, "GB/s");
+    assert_int_equal(report.count, 5);
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    assert_int_equal(report.result[1].state, CHECK_OK); /* within a tenth */
+    assert_int_equal(report.result[2].state, CHECK_LIMITED);
+    assert_int_equal(report.result[3].state, CHECK_FAILED); /* half of it */
+    assert_int_equal(report.result[4].state, CHECK_OK);
+    assert_false(report.result[4].has_expected);
+    assert_non_null(strstr(report.result[4].why, "compared with nothing"));
+}
+
+static void the_limit_is_wider_where_good_nodes_differ_more(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    const double rate[] = { 80, 100, 90, 110, 120 };
+    struct machine_profile_range range;
+
+    (void)state;
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    for (size_t i = 0; i < COUNT(rate); i++)
+        assert_int_equal(machine_profile_learn_value(profile, "x", rate[i]), 0);
+    assert_true(machine_profile_range(profile, "x", &range));
+    assert_true(range.median == 100 && range.low < 30);
+    assert_false(machine_profile_range(profile, "y", &range));
+}
+
+static void a_profile_is_read_as_it_was_written(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    CLEAN(test_profile_clean) struct machine_profile *again = NULL;
+    char path[] = "/tmp/test-profile-XXXXXX";
+    struct machine_profile_range range;
+    struct err err = { "" };
+
+    (void)state;
+    close(mkstemp(path));
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    machine_profile_learn_fact(profile, "gpu count", "8");
+    machine_profile_learn_value(profile, "memory-rate", 12.5);
+    assert_int_equal(machine_profile_save(profile, path, &err), 0);
+    assert_int_equal(machine_profile_read(path, &again, &err), 0);
+    assert_string_equal(machine_profile_machine(again), "box");
+    assert_string_equal(machine_profile_fact(again, "gpu count"), "8");
+    assert_true(machine_profile_range(again, "memory-rate", &range) && range.median == 12.5);
+    unlink(path);
+    assert_int_equal(machine_profile_read(path, &again, &err), -ENOENT);
+}
+
+static void what_is_no_profile_is_refused_with_the_reason(void **state)
+{
+    static const char *const bad[][2] = {
+        { "", "no JSON object" },
+        { "[]", "no JSON object" },
+        { "{}", "expected \"format\"" },
+        { "{\"format\":\"lockstep-check-profile\",\"version\":2}", "version 2, expected 1" },
+        { "{\"format\":\"lockstep-check-profile\",\"version\":1}", "are missing" },
+        { "{\"format\":\"lockstep-check-profile\",\"version\":1,\"machine\":\"m\",\"facts\":{\"a\":"
+          "1},\"values\":{}}",
+          "'a': expected a short text" },
+        { "{\"format\":\"lockstep-check-profile\",\"version\":1,\"machine\":\"m\",\"facts\":{},"
+          "\"values\":{\"a\":[]}}",
+          "'a': expected 1 to" },
+        { "{\"format\":\"lockstep-check-profile\",\"version\":1,\"machine\":\"m\",\"facts\":{},"
+          "\"values\":{\"a\":[\"b\"]}}",
+          "number 1 is none" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct machine_profile *profile = NULL;
+        struct err err = { "" };
+
+        assert_int_equal(machine_profile_parse(bad[i][0], strlen(bad[i][0]), &profile, &err),
+                         -EINVAL);
+        assert_null(profile);
+        if (!strstr(err.text, bad[i][1]))
+            fail_msg("'%s': '%s' instead of '%s'", bad[i][0], err.text, bad[i][1]);
+    }
+}
+
+/* ---- inventory ---- */
+
+static unsigned inventory_worst_of(const char *name, const char *value, const char *expected)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    static struct inventory inventory;
+    struct verify_report report = { 0 };
+
+    memset(&inventory, 0, sizeof(inventory));
+    snprintf(inventory.machine, sizeof(inventory.machine), "box");
+    snprintf(inventory.fact[0].name, sizeof(inventory.fact[0].name), "%s", name);
+    snprintf(inventory.fact[0].value, sizeof(inventory.fact[0].value), "%s", value);
+    inventory.count = value[0] ? 1 : 0;
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    machine_profile_learn_fact(profile, name, expected);
+    inventory_compare(&inventory, profile, &report);
+    assert_int_equal(report.count, 1);
+    return report.result[0].state;
+}
+
+static void a_missing_part_is_a_fault_and_another_version_is_not(void **state)
+{
+    (void)state;
+    assert_int_equal(inventory_worst_of("gpu count", "8", "8"), CHECK_OK);
+    assert_int_equal(inventory_worst_of("gpu count", "7", "8"), CHECK_FAILED);
+    assert_int_equal(inventory_worst_of("gpu count", "9", "8"), CHECK_LIMITED);
+    assert_int_equal(inventory_worst_of("memory GiB", "1008", "2016"), CHECK_FAILED);
+    assert_int_equal(inventory_worst_of("kernel", "6.1.1", "6.1.0"), CHECK_LIMITED);
+    assert_int_equal(inventory_worst_of("nvidia driver", "", "580.1"), CHECK_LIMITED);
+}
+
+static void the_profile_of_another_machine_decides_nothing(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    static struct inventory inventory;
+    struct verify_report report = { 0 };
+
+    (void)state;
+    snprintf(inventory.machine, sizeof(inventory.machine), "box");
+    assert_int_equal(machine_profile_create("other", &profile), 0);
+    machine_profile_learn_fact(profile, "gpu count", "8");
+    inventory_compare(&inventory, profile, &report);
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_UNKNOWN);
+}
+
+/* ---- GPUs ---- */
+
+static struct verify_report gpu_report(const char *text)
+{
+    struct verify_place place = { .root = "", .nvml = getenv("FAKE_NVML"), .node = "n1" };
+    struct verify_report report = { 0 };
+
+    script_write(text);
+    check_gpu_peers.run(&place, &report);
+    return report;
+}
+
+static void gpus_that_are_alike_are_ok(void **state)
+{
+    struct verify_report report = gpu_report("nvml.count value 8\n");
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    assert_true(report.result[0].value == 8);
+}
+
+static void the_gpu_with_a_narrow_link_is_named(void **state)
+{
+    struct verify_report report = gpu_report("nvml.count value 8\nnvml.3.pcie-width value 4\n");
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_LIMITED);
+    assert_string_equal(report.result[0].device, "gpu 3");
+    assert_non_null(strstr(report.result[0].why, "7 others have 16"));
+}
+
+static void of_two_gpus_nobody_knows_the_odd_one(void **state)
+{
+    struct verify_report report = gpu_report("nvml.count value 2\nnvml.1.pcie-width value 4\n");
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    assert_non_null(strstr(report.result[0].why, "too few"));
+}
+
+static void a_gpu_that_is_lost_is_a_failure(void **state)
+{
+    struct verify_report report = gpu_report("nvml.count value 4\nnvml.2.* error 15\n");
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_FAILED);
+    assert_string_equal(report.result[0].device, "gpu 2");
+}
+
+/* ---- what runs them ---- */
+
+struct collected {
+    unsigned results, worst;
+    double seconds;
+    char why[200];
+};
+
+static void collect(void *user, const struct verify_check *check, const struct check *result)
+{
+    struct collected *all = user;
+
+    (void)check;
+    all->results++;
+    all->worst = all->worst ? verify_worst(all->worst, result->state) : result->state;
+    all->seconds = result->seconds;
+    snprintf(all->why, sizeof(all->why), "%s", result->why);
+    assert_string_equal(result->node, "n1");
+}
+
+static struct collected run_only(const char *name)
+{
+    struct verify_place place = { .root = "", .nvml = getenv("FAKE_NVML"), .node = "n1" };
+    struct collected all = { 0 };
+    struct verify_sink sink = { .result = collect, .user = &all };
+    struct err err = { "" };
+
+    assert_int_equal(verify_run(&place, name, &sink, &err), 0);
+    return all;
+}
+
+static void a_driver_that_hangs_makes_its_check_unknown(void **state)
+{
+    struct collected all;
+
+    (void)state;
+    script_write("nvml.init hang\n");
+    all = run_only("gpu-peers");
+    assert_int_equal(all.results, 1);
+    assert_int_equal(all.worst, CHECK_UNKNOWN);
+    assert_non_null(strstr(all.why, "no answer within 4.0 s"));
+}
+
+static void a_check_that_nobody_knows_is_refused(void **state)
+{
+    struct verify_place place = { .root = "", .node = "n1" };
+    struct verify_sink sink = { .result = collect };
+    struct err err = { "" };
+
+    (void)state;
+    assert_int_equal(verify_run(&place, "nonsense", &sink, &err), -ENOENT);
+}
+
+static void the_worst_result_decides(void **state)
+{
+    (void)state;
+    assert_int_equal(verify_worst(CHECK_OK, CHECK_LIMITED), CHECK_LIMITED);
+    assert_int_equal(verify_worst(CHECK_UNKNOWN, CHECK_LIMITED), CHECK_UNKNOWN);
+    assert_int_equal(verify_worst(CHECK_UNKNOWN, CHECK_FAILED), CHECK_FAILED);
+}
+
+static void more_results_than_fit_keep_the_worst(void **state)
+{
+    static struct verify_report report;
+
+    (void)state;
+    for (int i = 0; i < VERIFY_RESULTS + 5; i++)
+        verify_result(&report, CHECK_OK, "", "fine");
+    verify_result(&report, CHECK_FAILED, "", "not");
+    assert_int_equal(report.count, VERIFY_RESULTS);
+    assert_int_equal(report.result[VERIFY_RESULTS - 1].state, CHECK_FAILED);
+}
+
+static void a_disk_is_measured_and_nothing_is_left(void **state)
+{
+    struct verify_place place = { .root = "", .node = "n1", .dir = "/tmp", .stage = VERIFY_PROLOG };
+    struct verify_report report = { 0 };
+
+    (void)state;
+    check_disk_rate.run(&place, &report);
+    assert_true(report.count >= 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(report.result[i].has_value && report.result[i].value > 0);
+    place.dir = "/nonexistent";
+    report.count = 0;
+    check_disk_rate.run(&place, &report);
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_UNKNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_kernels_give_the_known_answer),
+        cmocka_unit_test(one_wrong_bit_in_any_step_changes_the_answer),
+        cmocka_unit_test(a_value_is_compared_with_good_nodes),
+        cmocka_unit_test(the_limit_is_wider_where_good_nodes_differ_more),
+        cmocka_unit_test(a_profile_is_read_as_it_was_written),
+        cmocka_unit_test(what_is_no_profile_is_refused_with_the_reason),
+        cmocka_unit_test(a_missing_part_is_a_fault_and_another_version_is_not),
+        cmocka_unit_test(the_profile_of_another_machine_decides_nothing),
+        cmocka_unit_test(gpus_that_are_alike_are_ok),
+        cmocka_unit_test(the_gpu_with_a_narrow_link_is_named),
+        cmocka_unit_test(of_two_gpus_nobody_knows_the_odd_one),
+        cmocka_unit_test(a_gpu_that_is_lost_is_a_failure),
+        cmocka_unit_test(a_driver_that_hangs_makes_its_check_unknown),
+        cmocka_unit_test(a_check_that_nobody_knows_is_refused),
+        cmocka_unit_test(the_worst_result_decides),
+        cmocka_unit_test(more_results_than_fit_keep_the_worst),
+        cmocka_unit_test(a_disk_is_measured_and_nothing_is_left),
+    };
+    int failed;
+
+    close(mkstemp(script));
+    setenv("LOCKSTEP_FAKE_DEVICE", script, 1);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(script);
+    return failed;
+}

@@ -1,0 +1,80 @@
+/* verify.h - health checks of a node; checks.c is the list.
+ *
+ * A check runs in a child process with a deadline: a driver that hangs or a disk that does not answer makes its check
+ * "unknown" and delays nothing else.  Checks that only read run all at once; those that load the machine run alone, one after
+ * the other, so that none disturbs what another measures.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_VERIFY_VERIFY_H
+#define LOCKSTEP_VERIFY_VERIFY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "wire/finding.h"
+
+struct machine_profile;
+
+enum verify_stage { /* each runs also what the stages before it run */
+    VERIFY_QUICK,   /* only reads: at most 5 s */
+    VERIFY_PROLOG,  /* before a job: at most 30 s */
+    VERIFY_DEEP,    /* on an idle node: at most 5 minutes */
+    VERIFY_BURN,    /* as long as asked */
+    VERIFY_STAGES
+};
+const char *verify_stage_name(unsigned stage);
+int verify_stage_of(const char *name); /* -EINVAL */
+
+struct verify_place {
+    const char *root; /* stands before /proc and /sys; "": this node */
+    const char *nvml; /* library; NULL: the usual one */
+    const char *node; /* its name */
+    const char *dir;  /* where checkpoints are written; NULL: no disk is tested */
+    unsigned stage;
+    int64_t burn_ns; /* how long a check of the stage burn may load the machine */
+    const struct machine_profile *profile; /* NULL: none */
+};
+
+#define VERIFY_RESULTS 64 /* of one check; the rest is counted in the last */
+
+struct verify_report { /* of one check */
+    size_t count;
+    struct check result[VERIFY_RESULTS];
+};
+
+/* Adds a result and returns it, for value, unit and expected.  `device` "": of the whole node. */
+struct check *verify_result(struct verify_report *report, unsigned state, const char *device,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+struct verify_check {
+    const char *name;
+    const char *summary;             /* what it looks at */
+    const char *why;                 /* the reason of its limit */
+    const char *advice;              /* what to do when it fails */
+    unsigned stage;                  /* the first that runs it */
+    bool loads;                      /* the machine: it runs alone */
+    int64_t limit_ns[VERIFY_STAGES]; /* at stage burn the asked time comes on top */
+    /* No result: there is nothing of the kind on this node. */
+    void (*run)(const struct verify_place *place, struct verify_report *report);
+};
+
+extern const struct verify_check *const verify_checks[];
+extern const size_t verify_check_count;
+
+struct verify_sink {
+    void (*begin)(void *user, const struct verify_check *check); /* NULL is fine */
+    void (*result)(void *user, const struct verify_check *check, const struct check *result);
+    void *user;
+};
+
+/* Runs the checks of place->stage, or the one that `only` names, also of a later stage.  -ENOENT: there is no such check. */
+int verify_run(const struct verify_place *place, const char *only, const struct verify_sink *sink,
+               struct err *err);
+
+/* Of several results: failed, else unknown, else limited, else ok; CHECK_UNKNOWN when there is none. */
+unsigned verify_worst(unsigned state, unsigned other);
+
+#endif

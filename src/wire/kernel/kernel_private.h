@@ -1,0 +1,113 @@
+/* kernel_private.h - shared by the files of the classifier of kernel lines.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_WIRE_KERNEL_KERNEL_PRIVATE_H
+#define LOCKSTEP_WIRE_KERNEL_KERNEL_PRIVATE_H
+
+#include "wire/kernel/kernel_line.h"
+
+struct kernel_scan {
+    struct kernel_reader *reader;
+    const char *text, *end; /* the message, without what stands before it */
+    const char *found;      /* the words of the rule */
+    const char *after;      /* what follows them */
+    int64_t boot_ns;        /* 0: not known */
+    bool record;            /* of /dev/kmsg: nothing stands before the message */
+    const char *trust_from,
+        *trust_to; /* words of rules begin only here; NULL: not looked for yet */
+};
+
+/* The first of several matching rules of the table counts.  `words` begin at the begin of a word. */
+struct kernel_rule {
+    const char *words;
+    uint8_t bytes; /* of the words */
+    uint8_t kind, class, severity, action, layer;
+    const char *what;
+    /* Reads more from the message and may change the event; false: it is not what it seems.  NULL: nothing to read. */
+    bool (*read)(const struct kernel_scan *scan, struct kernel_event *event);
+};
+
+#define KERNEL_RULES 250 /* at most; indexes of a reader have 8 bits */
+extern const struct kernel_rule kernel_rules[];
+extern const size_t kernel_rule_count;
+
+/* Sets the part of the message that no program chose. */
+void kernel_trust(struct kernel_scan *scan);
+
+/* ---- kernel_scan.c ---- */
+bool scan_has(const struct kernel_scan *scan, const char *words); /* anywhere in the message */
+const char *scan_find(const char *at, const char *end, const char *words);
+bool scan_number(const char *at, const char *end, int base, uint64_t *ret); /* after blanks */
+/* A word from `at` to the first of `stops`, copied. */
+void scan_word(const char *at, const char *end, const char *stops, char *out, size_t room);
+/* "0000:3b:00" or "0000:3b:00.0" if `function`; a missing domain is 0000.  Returns what follows, NULL: no address. */
+const char *scan_pci(const char *at, const char *end, bool function, char out[KERNEL_DEVICE]);
+/* The first address from `at` on; false: none. */
+bool scan_pci_in(const char *at, const char *end, bool function, char out[KERNEL_DEVICE]);
+void scan_pid(const char *at, const char *end, struct kernel_event *event); /* of a number */
+
+/* ---- readers of the rules ---- */
+bool gpu_xid(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_sxid(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_named(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_fallen(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_driver(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_amd(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_assertion(const struct kernel_scan *scan, struct kernel_event *event);
+bool gpu_link(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_aer(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_pci(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_nic(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_carrier(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_watchdog(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_bond(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_module(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_nvme(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_block(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_ata(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_scsi(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_vanished(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_power(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_ext4_io(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_filesystem(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_nfs(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_lustre(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_lustre_lost(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_ceph(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_cifs(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_xfs(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_slot(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_not_ready(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_probe(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_syndrome(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_dpc(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_ata(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_jbd2(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_nic(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_writeback(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_lnet(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_nvme(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_nvme_path(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_ext4(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_xfs(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_btrfs_error(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_btrfs_warning(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_mce(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_mce_status(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_cper(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_edac(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_memory(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_killed(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_oom(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_oom_begins(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_blocked(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_lockup(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_thermal(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_segfault(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_trap(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_internal(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_panic(const struct kernel_scan *scan, struct kernel_event *event);
+
+#endif

@@ -1,0 +1,114 @@
+/* kernel_trust.c - which part of a message the kernel itself chose.
+ *
+ * Any user can make the kernel print a text: the name of a process, of a file that crashed, of a cgroup, or the option of a
+ * mount.  Words of faults in such a text are no fault.  Foreign text is in quotes, begins as a path, or has a known
+ * place in the lines about processes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "wire/kernel/kernel_private.h"
+
+#define NAME_MOST                                                                                  \
+    40 /* bytes in which a process's name and number end: the kernel cuts names at 15 */
+
+/* What follows "[4242]: " or "[4242] " near the begin; the last one, since a name may contain another.  NULL: none. */
+static const char *kernel_process_end(const char *text, const char *end)
+{
+    const char *found = NULL;
+
+    end = MIN(end, text + NAME_MOST);
+    for (const char *at = text; (at = memchr(at, '[', (size_t)(end - at)));) {
+        const char *digits = ++at;
+
+        while (at < end && isdigit((unsigned char)*at))
+            at++;
+        if (at == digits || end - at < 3 || *at != ']')
+            continue;
+        at += at[1] == ':' ? 2 : 1;
+        if (*at == ' ')
+            found = at + 1;
+    }
+    return found;
+}
+
+static bool kernel_begins(const char *text, const char *end, const char *words)
+{
+    size_t bytes = strlen(words);
+
+    return (size_t)(end - text) >= bytes && memcmp(text, words, bytes) == 0;
+}
+
+/* "1000 4242 131072 ...": a row of the table that follows an OOM, which ends with the name of a process. */
+static bool kernel_is_row(const char *text, const char *end)
+{
+    int numbers = 0;
+
+    while (text < end && numbers < 3) {
+        const char *from = text;
+
+        while (text < end && isdigit((unsigned char)*text))
+            text++;
+        if (text == from || text == end || *text != ' ')
+            return false;
+        while (text < end && *text == ' ')
+            text++;
+        numbers++;
+    }
+    return numbers == 3;
+}
+
+static const char *kernel_path_or_quote(const char *text, const char *end)
+{
+    for (const char *at = text; at < end; at++) {
+        if ((*at == '\'' || *at == '"' || *at == '`') &&
+            (at == text || !isalnum((unsigned char)at[-1]))) /* "can't" quotes nothing */
+            return at;
+        if (*at == '/' && at > text && (at[-1] == ' ' || at[-1] == '='))
+            return at;
+    }
+    return end;
+}
+
+/* Behind these words stands the name of a process or of a file. */
+static const char *kernel_name_begin(const char *text, const char *end, bool of_process)
+{
+    static const char *const words[] = { " Comm: ",       "INFO: task ",        "Killed process ",
+                                         "Kill process ", "Sending SIGBUS to ", "Killing " };
+    const char *first = end;
+
+    for (size_t i = 0; i < COUNT(words); i++) {
+        const char *at = scan_find(text, end, words[i]);
+
+        if (at)
+            first = MIN(first, at + strlen(words[i]));
+    }
+    if (of_process) {
+        const char *at = scan_find(text, end, " in ");
+
+        first = at ? MIN(first, at) : first;
+    }
+    return first;
+}
+
+void kernel_trust(struct kernel_scan *scan)
+{
+    const char *text = scan->text, *end = scan->end;
+    const char *process = kernel_process_end(text, end);
+    const char *oom = scan_find(text, MIN(end, text + NAME_MOST), " invoked oom-killer");
+
+    scan->trust_from = process ? process : text;
+    if (kernel_begins(text, end, "traps: ")) /* its words stand before the name */
+        scan->trust_from = text;
+    if (oom)
+        scan->trust_from = oom + 1;
+    if (kernel_begins(text, end, "task:") || kernel_is_row(text, end))
+        scan->trust_from = end;
+    scan->trust_to = kernel_path_or_quote(text, end);
+    scan->trust_to = MIN(scan->trust_to, kernel_name_begin(text, end, process != NULL));
+    if (kernel_begins(text, end, "traps: "))
+        scan->trust_to = text + 1;
+}

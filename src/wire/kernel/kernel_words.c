@@ -1,0 +1,187 @@
+/* kernel_words.c - lines of drivers that name themselves and their device first: which words make one a failure.
+ *
+ * Such a driver has dozens of messages, and new kernels add some.  The rules of the table say what the important ones
+ * mean; what is left is decided by words, so a message that nobody listed is still found.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "wire/kernel/kernel_private.h"
+
+#define WORDS_MAX 20
+
+struct kernel_words {
+    const char *failed[WORDS_MAX];   /* one of these stands in a line about a failure */
+    const char *innocent[WORDS_MAX]; /* and none of these */
+};
+
+static bool words_any(const struct kernel_scan *scan, const char *const words[WORDS_MAX])
+{
+    for (size_t i = 0; i < WORDS_MAX && words[i]; i++) {
+        if (scan_find(scan->after, scan->end, words[i]))
+            return true;
+    }
+    return false;
+}
+
+static bool words_failed(const struct kernel_scan *scan, const struct kernel_words *words)
+{
+    return scan->found == scan->text && words_any(scan, words->failed) &&
+           !words_any(scan, words->innocent);
+}
+
+/* The driver also says much about requests of programs that it refuses; only these are about the GPU itself. */
+bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "cannot proceed with booting", "annot initialize GSP", "to be reset", "needs a reset",
+          "bad register read", "GPU is lost", "GPU lost", "not responding", "in a bad state",
+          "unrecoverable", "Uncorrectable" },
+        { "Rate limiting", "off the bus" }
+    };
+
+    return words_failed(scan, &words) && gpu_driver(scan, event);
+}
+
+/* "pcieport 0000:89:02.0: DPC: unmasked uncorrectable error detected"; at boot it lists what it can do. */
+bool words_dpc(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const char *const failed[WORDS_MAX] = { "containment event", "detected", "RP PIO error",
+                                                   "not set in", "ecovery failed" };
+
+    return words_any(scan, failed) && device_pci(scan, event);
+}
+
+/* Commands of programs that the firmware refuses are no failures of the adapter, so "failed" alone is not among these. */
+bool words_nic(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "tx hang", "Tx hang", "TX hang", "timed out", "timeout", "link loss", "not responding",
+          "unresponsive", "unrecoverable", "irmware error", "FW error", "fatal", "reset failed",
+          "ecovery failed", "is unavailable", "ttempt failed", "Rebuild failed", "aborted" },
+        { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink" }
+    };
+
+    return words_failed(scan, &words) && device_nic(scan, event);
+}
+
+/* "dm-0: writeback error on inode 71, offset ..., sector ...", "XFS (sda1): writeback error on sector ..." */
+bool words_writeback(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    if (memchr(scan->text, '(', (size_t)(scan->found - scan->text)))
+        return device_filesystem(scan, event);
+    scan_word(scan->text, scan->found, " :", event->device, sizeof(event->device));
+    return event->device[0] && strncmp(event->device, "loop", 4) != 0;
+}
+
+bool words_lnet(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = { { "imed out", "timeout", "failed", "closed",
+                                                 "unreachable", "error" },
+                                               { "Skipped", "Using ", "Added " } };
+
+    return words_failed(scan, &words) && device_lustre(scan, event);
+}
+
+/* Optional features that a disk does not have, and questions of programs that it refuses, hurt nobody. */
+bool words_nvme(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { " timeout", "failed", "Failed", " lost", "resetting controller due to", "rejecting",
+          "shutdown incomplete", "request disconnect" },
+        { "timeout set to", "APST", "ANA", "CMB", "Property ", "smart log", "effects log",
+          "host memory buffer", "Abort status", "AEN", "nvmet", "UUID", "lockdown", "hwmon" }
+    };
+
+    return words_failed(scan, &words) && device_nvme(scan, event);
+}
+
+/* "block nvme1n1: no usable path - requeuing I/O" */
+bool words_nvme_path(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = { { "no usable path", "no available path" },
+                                               { NULL } };
+
+    return words_failed(scan, &words) && device_nvme(scan, event);
+}
+
+/* "JBD2: Detected IO errors while flushing file data on sda1-8", "JBD2: Error -5 detected when updating journal
+ * superblock for sda1-8."
+ */
+bool words_jbd2(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "IO error", "I/O error", "Error", "failed", "nvalid checksum" }, { NULL }
+    };
+    const char *at = scan_find(scan->after, scan->end, " for ");
+
+    if (!words_failed(scan, &words))
+        return false;
+    if (at) {
+        scan_word(at + 5, scan->end, " .:,", event->device, sizeof(event->device));
+        return true;
+    }
+    at = scan_find(scan->after, scan->end, " on ");
+    if (at)
+        scan_word(at + 4, scan->end, " .:,", event->device, sizeof(event->device));
+    return true;
+}
+
+/* Ports without a disk fail quietly at boot, and old disks refuse new commands. */
+bool words_ata(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "failed to IDENTIFY", "revalidation failed", "softreset failed", "hardreset failed",
+          "disable device", "limiting SATA link speed", "failed to set xfermode" },
+        { NULL }
+    };
+
+    return words_failed(scan, &words) && scan->after < scan->end &&
+           isdigit((unsigned char)*scan->after) && device_ata(scan, event);
+}
+
+bool words_ext4(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "I/O error", "Data will be lost", "potential data loss", "allocation failed",
+          "unable to read", "can't read", "error loading journal", "journal has aborted" },
+        { NULL }
+    };
+
+    return words_failed(scan, &words) && device_filesystem(scan, event);
+}
+
+bool words_xfs(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "I/O error", "I/O Error", "Internal error", "writeback error", "log mount failed",
+          "recovery failed", "Failing async write", "page discard", "Block device removal" },
+        { "User initiated" }
+    };
+
+    return words_failed(scan, &words) && device_filesystem(scan, event);
+}
+
+/* What a person typed wrongly is no fault of the disk. */
+bool words_btrfs_error(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { ": " },
+        { "mount option", "bad option", "balance:", "not supported", "no space", "ENOSPC" }
+    };
+
+    return words_failed(scan, &words) && device_filesystem(scan, event);
+}
+
+bool words_btrfs_warning(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = { { "IO error", "I/O error", "csum failed",
+                                                 "checksum verify failed", "checksum error",
+                                                 "is missing", "aborted" },
+                                               { NULL } };
+
+    return words_failed(scan, &words) && device_filesystem(scan, event);
+}

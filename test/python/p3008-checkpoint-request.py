@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lockstep request checkpoint` on a training that calls Checkpointer.step(): all ranks save one step, and it is committed."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+from tap import BUILD, LOCKSTEP, equal, main, need_torch, test
+
+TRAIN = """
+import os, signal, sys, time
+import torch
+import lockstep
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.utils.data.DataLoader([torch.ones(8) for _ in range(64)], batch_size=8)
+dies = int(sys.argv[2]) if len(sys.argv) > 2 else None
+checkpoints = lockstep.Checkpointer(sys.argv[1], replicated=True, interval=8 if dies else None)
+step = 0
+while True:
+    for batch in data:
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if checkpoints.step(step, model=model, optimizer=optimizer, extra={"step": step}) and dies:
+            assert checkpoints.wait("verified", 90), checkpoints.last_error
+        if step == dies and torch.distributed.get_rank() == 1:
+            time.sleep(2)  # the agent reads rings on a tick
+            os.kill(os.getpid(), signal.SIGKILL)
+        step += 1
+        time.sleep(0.03)  # the rest of the step
+"""
+
+
+def until(condition, what, seconds=100):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)  # looks again
+
+
+def committed(directory):
+    done = subprocess.run([LOCKSTEP, "ckpt", "ls", "--json", directory], capture_output=True, text=True)
+    return any(point["ranks"] == 2 and point["state"] in ("committed", "verified") for point in json.loads(done.stdout)["points"])
+
+
+@test
+def a_request_is_served_by_all_ranks_at_one_step(place):
+    env = dict(os.environ, LOCKSTEP_STATE=place + "/state", OMP_NUM_THREADS="1", USE_LIBUV="0",
+               LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
+    with open(place + "/train.py", "w") as file:
+        file.write(TRAIN)
+    run = subprocess.Popen([LOCKSTEP, "run", "-q", "--name", "r", "-n", "2", "--grace", "60s", "--", sys.executable, place + "/train.py",
+                            place + "/ckpt"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        until(lambda: run.poll() is not None or os.path.exists(place + "/state/runs/r/control.url") and
+              os.path.exists(place + "/ckpt"), "the run does not start")
+        done = None
+        for _ in range(20):  # no step is known yet
+            done = subprocess.run([LOCKSTEP, "request", "checkpoint", "r"], env=env, capture_output=True, text=True, timeout=120)
+            if done.returncode == 0:
+                break
+            time.sleep(0.5)  # asks again
+        equal(done.returncode, 0, done.stdout + done.stderr)
+        steps = re.findall(r"rank \d+: saved at step (\d+)", done.stdout)
+        equal((len(steps), len(set(steps))), (2, 1), done.stdout)
+        until(lambda: committed(place + "/ckpt"), "the point is not committed")
+    finally:
+        run.send_signal(signal.SIGTERM)  # a notice: the ranks save once more
+        out = run.communicate(timeout=100)[0]
+    with open(place + "/state/runs/r/out/rank-0.log") as file:
+        out += file.read()
+    found = re.search(r": step (\d+) is saved; exiting with status 75", out)
+    assert found, out
+    newest = int(found.group(1))
+    done = subprocess.run([LOCKSTEP, "ckpt", "verify", "--json", place + "/ckpt"], capture_output=True, text=True)
+    equal((done.returncode, json.loads(done.stdout)["points"][0]["step"]), (0, newest), done.stdout)
+
+
+@test
+def a_crash_names_the_checkpoint_from_which_the_job_continues(place):
+    env = dict(os.environ, LOCKSTEP_STATE=place + "/state", OMP_NUM_THREADS="1", USE_LIBUV="0",
+               LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
+    with open(place + "/train.py", "w") as file:
+        file.write(TRAIN)
+    subprocess.run([LOCKSTEP, "run", "-q", "--name", "r", "-n", "2", "--", sys.executable, place + "/train.py", place + "/ckpt",
+                    "19"], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([LOCKSTEP, "why", "--json", "r"], env=env, capture_output=True, text=True, timeout=120)
+    crash = [verdict for verdict in json.loads(done.stdout)["verdicts"] if verdict["kind"] == "crash"]
+    equal(len(crash), 1, done.stdout[:3000] + done.stderr)
+    lines = [line["what"] for line in crash[0]["because"]]
+    found = [line for line in lines if line.startswith("the job can continue from the checkpoint of step 15, which all ranks have verified")]
+    equal(len(found), 1, str(lines))
+
+
+@test
+def a_checkpoint_of_ranks_at_different_steps_is_a_verdict(place):
+    env = dict(os.environ, LOCKSTEP_STATE=place + "/state", OMP_NUM_THREADS="1", USE_LIBUV="0",
+               LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
+    with open(place + "/train.py", "w") as file:  # rank 1 counts its steps from 1: it saves one step too early
+        file.write(TRAIN.replace("step = 0\n", "step = torch.distributed.get_rank()\n", 1).replace(
+            "extra={\"step\": step}) and dies:", "extra={\"step\": step}) is not None and step == 10:"))
+    subprocess.run([LOCKSTEP, "run", "-q", "--name", "r", "-n", "2", "--", sys.executable, place + "/train.py", place + "/ckpt",
+                    "19"], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([LOCKSTEP, "why", "--json", "r"], env=env, capture_output=True, text=True, timeout=120)
+    found = [verdict for verdict in json.loads(done.stdout)["verdicts"] if verdict["kind"] == "corruption"]
+    equal([(verdict["layer"], verdict["ranks"], verdict["cause"]) for verdict in found],
+          [("checkpoint", [0, 1], "ranks saved one checkpoint in different steps")], done.stdout[:3000] + done.stderr)
+
+
+need_torch()
+main()

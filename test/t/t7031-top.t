@@ -1,0 +1,110 @@
+#!/bin/sh
+# lockstep top in a real terminal (tmux): its views, keys, a resize, a restart of the run, a tiny terminal, no colours.
+# SPDX-License-Identifier: Apache-2.0
+. "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/site.sh"
+
+command -v tmux >/dev/null || skip_all "tmux is not installed"
+terminal() { tmux -f /dev/null -S "$TAP/tmux" "$@"; }
+trap 'terminal kill-server 2>/dev/null; [ -z "$control" ] || kill -9 $control 2>/dev/null; rm -rf "$TAP"' EXIT
+
+screen() { terminal capture-pane -p -t top >"$TAP/out" 2>/dev/null; }
+shows() # EXTENDED-REGEXP
+{
+    screen && grep -Eq -- "$1" "$TAP/out"
+}
+waits() # NAME EXTENDED-REGEXP: until the screen shows it
+{
+    await shows "$2"
+    tap_result $? "$1"
+}
+keys() { terminal send-keys -t top "$@"; }
+start() # COLUMNS ROWS VARIABLES ARGUMENT...
+{
+    start_x=$1 start_y=$2 start_with=$3
+    shift 3
+    terminal kill-session -t top 2>/dev/null
+    terminal new-session -d -s top -x "$start_x" -y "$start_y" \
+        "env $start_with LOCKSTEP_CONFIG=/dev/null '$LOCKSTEP' top $* 2>'$TAP/top.err'; echo ended with \$?; exec cat"
+}
+
+exits 2 "without a terminal there is nothing to show" "$LOCKSTEP" top
+has "and what to do instead" 'lockstep why prints the same' "$TAP/err"
+
+timeout -k 5 200 "$LOCKSTEP" demo --json --ranks 8 --nodes 2 --steps 100 --step-ms 40 --name live \
+    --fault gpu-slow:rank=2,factor=3,step=10 --fault kill:rank=1,step=50 >"$TAP/demo" 2>&1 &
+demo=$!
+await test -s "$LOCKSTEP_STATE/runs/live/log.lsf"
+
+start 80 24 "LC_ALL=C.UTF-8 TERM=xterm-256color LOCKSTEP_STATE=$LOCKSTEP_STATE" live
+waits "a run that trains" '^live  running  8 of 8 ranks on 2 nodes  step [0-9]+'
+waits "the straggler, as it is found" '^straggler: rank 2 \(node n0\) delays the others by'
+waits "a bar per rank and step: the slow rank's are full" '^ +2 n0 .*█{3}'
+screen
+lacks "and no other's" '^ +[0134567] n[01] .*█{3}' "$TAP/out"
+waits "its ledger's head" '^goodput +[0-9.]+ % ettr +[0-9.]+ %'
+is "the keys are on the last line: no line is wrapped" "$(sed -n '24s/^\(F1Help\).*/\1/p' "$TAP/out")" F1Help
+keys F6
+waits "sorted by excess" 'sort: excess'
+screen
+is "the slow rank is first" "$(awk '/RANK NODE/ { getline; print $1 }' "$TAP/out")" 2
+keys F4
+keys n1 Enter
+waits "a filter" 'filter: n1'
+screen
+is "shows that node only" "$(grep -Ec '^ +[0-9]+ n0 ' "$TAP/out")" 0
+keys F4
+keys Enter
+keys 2
+waits "the verdicts" '^OPEN .*straggler: rank 2'
+keys Enter
+waits "one of them, whole" 'to do: '
+keys Enter
+keys Tab
+waits "the ledger" '^  productive +[0-9.]+ +[0-9.]+ %'
+keys Tab
+waits "the nodes" '^NODE +RANKS'
+screen
+has "each with its ranks" '^n1 +4 ' "$TAP/out"
+keys F1
+waits "help" 'F10 q +quit'
+keys F1
+keys 1
+waits "the restart of the run is followed" 'step [0-9]+.*restarts 1'
+waits "and its steps, too" 'step (5[1-9]|[6-9][0-9]) .*restarts 1'
+terminal resize-window -t top -x 200 -y 50
+waits "a larger terminal is used" '^F1Help'
+await shows '█{40}'
+tap_result $? "up to its edge"
+terminal resize-window -t top -x 30 -y 5
+waits "a tiny terminal is refused, not broken" 'too small'
+terminal resize-window -t top -x 80 -y 24
+waits "and grows again" '^ +2 n0 '
+wait $demo
+is "nothing of this disturbed the run" $? 0
+waits "its end is shown" '^live  ended '
+keys q
+waits "it ends" '^ended with 0'
+
+start 80 24 "LC_ALL=C TERM=vt100 LOCKSTEP_STATE=$LOCKSTEP_STATE" live
+waits "without UTF-8 and colours" '^ +2 n0 .*#{3}'
+screen
+is "there is ASCII only" "$(LC_ALL=C grep -c '[^ -~]' "$TAP/out")" 0
+keys q
+waits "it ends" '^ended with 0'
+
+site_start
+LOCKSTEP_STATE=$TAP/user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token timeout -k 5 100 \
+    "$LOCKSTEP" run -q --name far -n 2 -- "$LOCKSTEP" trainer --steps 100000 --step-ms 50 >"$TAP/run.out" 2>"$TAP/run.err" &
+job=$!
+await curl -sfk -K "$(reader)" "$api/runs/far/log"
+start 80 24 "LC_ALL=C.UTF-8 LOCKSTEP_STATE=$TAP/nobody" --control "$url" --token-file "$site/tokens/reader.token" far
+waits "a run of a site" '^far  running  2 of 2 ranks .*step [0-9]+'
+waits "goes on" '^far .*step [1-9][0-9]+'
+site_stop
+waits "a controller that is gone is noticed" 'nothing heard from the controller|no longer answers'
+keys q
+waits "it ends nevertheless" '^ended with 0'
+kill -TERM $job
+wait $job
+done_testing

@@ -1,0 +1,127 @@
+// ledger_view.tsx - the ledger: from allocated to productive GPU time, and over time.
+// SPDX-License-Identifier: Apache-2.0
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import { BUCKETS } from './ledger';
+import { gpuShort, gpuTime, percent, seconds, trim } from './format';
+import { firstSteps, ledger, ledgers, link, route, steps, verdicts } from './model';
+import type { Step } from './types';
+import { color, Empty, Panel, Stat, theme } from './ui';
+import { sentence } from './words';
+
+/* Which kinds of verdicts explain a bucket. */
+const KINDS: Record<string, string[]> = {
+  'straggler-wait': ['straggler', 'regression'], imbalance: ['imbalance'], transfer: ['sync-stall'], input: ['input-stall'], checkpoint: ['checkpoint-stall'],
+  'start-up': ['startup-stall'], hang: ['hang', 'desync'], restart: ['crash', 'node-fault', 'hang'], lost: ['crash', 'corruption', 'node-fault'], down: ['node-fault'],
+};
+
+function Waterfall() {
+  const book = ledger.value!;
+  const total = Object.values(book.buckets).reduce((a, b) => a + b, 0) || 1;
+  const losses = BUCKETS.filter((b) => b.name !== 'productive').map((b) => ({ ...b, value: book.buckets[b.name] ?? 0 })).filter((b) => b.value > 0).sort((a, b) => b.value - a.value);
+  let left = total;
+  const rows = [{ name: 'allocated', what: `${book.ranks} places × ${seconds(book.wall_seconds)}`, color: 'var(--faint)', from: 0, to: total, value: total }];
+  for (const b of losses) {
+    rows.push({ ...b, from: left - b.value, to: left });
+    left -= b.value;
+  }
+  rows.push({ ...BUCKETS[0], from: 0, to: left, value: left });
+  return (
+    <table class="waterfall" aria-label="From allocated to productive GPU time">
+      <tbody>
+        {rows.map((b) => {
+          const mine = verdicts.value.filter((v) => KINDS[b.name]?.includes(v.kind));
+          return (
+            <tr>
+              <th scope="row">{b.name}<small>{b.what}</small></th>
+              <td class="track"><i style={{ left: `${(b.from / total) * 100}%`, width: `${Math.max(0.15, ((b.to - b.from) / total) * 100)}%`, background: b.color }} /></td>
+              <td class="num">{gpuShort(b.value)}</td>
+              <td class="num">{percent(b.value / total)}</td>
+              <td>{mine.slice(0, 2).map((v) => <a class="verdict-link" href={link('now', v.run, { verdict: v.id })} title={sentence(v)}>{v.kind} {v.ranks.length === 1 ? `rank ${v.ranks[0]}` : ''}</a>)}{mine.length > 2 && <span class="dim"> and {mine.length - 2} more</span>}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+/* Shares of each interval, stacked. */
+function OverTime() {
+  const box = useRef<HTMLDivElement>(null);
+  const rows = ledgers.value;
+  useEffect(() => {
+    const element = box.current;
+    if (!element || rows.length < 3) return;
+    const shown = BUCKETS.filter((b) => (rows[rows.length - 1].ledger.buckets[b.name] ?? 0) > 0);
+    const stride = Math.max(1, Math.floor(rows.length / 400)), times: number[] = [], parts: number[][] = shown.map(() => []);
+    for (let i = stride; i < rows.length; i += stride) {
+      const before = rows[i - stride].ledger.buckets, now = rows[i].ledger.buckets;
+      const gained = shown.map((b) => Math.max(0, (now[b.name] ?? 0) - (before[b.name] ?? 0)));
+      const sum = gained.reduce((a, b) => a + b, 0);
+      if (sum <= 0) continue;
+      times.push(+new Date(rows[i].time ?? 0) / 1000);
+      let below = 0;
+      gained.forEach((g, k) => parts[k].push((below += g / sum) * 100));
+    }
+    const width = element.clientWidth;
+    const axis = { stroke: color('dim'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `11px ${color('font')}` };
+    const plot = new uPlot({
+      width, height: 220, cursor: { points: { show: false }, y: false }, legend: { show: false }, padding: [8, 8, 0, 0],
+      scales: { x: { time: true }, y: { range: [0, 100] } },
+      axes: [axis, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: 48 }],
+      series: [{}, ...shown.map((b) => ({ label: b.name, stroke: b.color, fill: b.color, width: 0, points: { show: false } })).reverse()],
+    }, [times, ...[...parts].reverse()], element); // from the top down: each area covers the lower part of the one before it
+    return () => plot.destroy();
+  }, [rows.length, theme.value]);
+  if (rows.length < 3) return <p class="dim">The ledger is written every five seconds; two intervals are needed.</p>;
+  return (
+    <>
+      <div ref={box} class="chart" role="img" aria-label="Shares of the buckets over time, stacked" />
+      <div class="keys" aria-hidden="true">{BUCKETS.filter((b) => (rows[rows.length - 1].ledger.buckets[b.name] ?? 0) > 0).map((b) => <span><i style={{ background: b.color }} />{b.name}</span>)}</div>
+    </>
+  );
+}
+
+/* Loss at both ends of the run, each the mean of a tenth of the steps, at most twenty; null where the program reports none. */
+function learned(): { first: number; last: number } | null {
+  const mean = (list: Step[]) => list.reduce((sum, s) => sum + (s.loss as number), 0) / list.length;
+  const told = (s: Step) => s.loss !== null && s.loss !== undefined;
+  const most = Math.max(1, Math.min(20, Math.floor(((steps.value[steps.value.length - 1]?.column ?? 0) + 1) / 10)));
+  const begin = firstSteps.value.filter(told).slice(0, most), end = steps.value.filter(told).slice(-most);
+  return begin.length && end.length && end[0].column > begin[begin.length - 1].column ? { first: mean(begin), last: mean(end) } : null;
+}
+
+function Figures({ hours }: { hours: number }) {
+  const loss = learned(), velocity = loss && hours > 0 ? (loss.first - loss.last) / hours : null;
+  return (
+    <>
+      <Stat name="Learning velocity" tone={velocity === null ? 'unknown' : ''} label={`Learning velocity: ${velocity === null ? 'not known, the program reports no loss' : `${velocity.toPrecision(3)} per GPU-hour`}`}
+        value={velocity === null ? 'not known' : `${velocity.toPrecision(3)} / GPU-h`} note={loss ? `(loss ${trim(loss.first)} − ${trim(loss.last)}) ÷ allocated GPU-hours` : 'the program reports no loss'} />
+      <Stat name="MFU" tone="unknown" label="MFU: not known here; lockstep report prints it when the FLOP per token and the peak of a GPU are given" value="see lockstep report"
+        note="tokens/s × FLOP per token ÷ (GPUs × peak FLOP/s)" />
+    </>
+  );
+}
+
+export function LedgerView() {
+  const book = ledger.value;
+  if (!book) return <Empty title="Nothing is accounted yet"><p>The ledger begins with the first step.</p></Empty>;
+  const total = Object.values(book.buckets).reduce((a, b) => a + b, 0);
+  const failures = verdicts.value.filter((v) => v.kind === 'crash' || v.kind === 'hang').length;
+  void route.value;
+  return (
+    <div class="ledger">
+      <div class="stats">
+        <Stat name="Allocated" label={`Allocated: ${gpuTime(total)}`} value={gpuShort(total)} note={`GPU time: ${book.ranks} places × ${seconds(book.wall_seconds)}`} />
+        <Stat name="Goodput" label={`Goodput: ${percent(book.goodput)}`} value={percent(book.goodput)} note="productive ÷ allocated GPU time" />
+        <Stat name="ETTR" label={`ETTR: ${percent(book.ettr)}`} value={percent(book.ettr)} note="productive ÷ wall time" />
+        <Stat name="Wasted" label={`Wasted: ${gpuTime(total - (book.buckets.productive ?? 0))}`} value={gpuShort(total - (book.buckets.productive ?? 0))} note="GPU time: allocated − productive" />
+        <Stat name="MTTF" label={`MTTF: ${failures ? seconds(book.wall_seconds / failures) : 'no failure yet'}`} value={failures ? seconds(book.wall_seconds / failures) : '–'} note={failures ? `${seconds(book.wall_seconds)} ÷ ${failures} ${failures === 1 ? 'failure' : 'failures'}` : 'no failure yet'} />
+        <Figures hours={total / 3600} />
+      </div>
+      <Panel title="From allocated to productive" note={book.host_view ? 'host view: no device times' : `${book.steps} steps${book.unfit_steps ? `, ${book.unfit_steps} without a cost` : ''}`}><Waterfall /></Panel>
+      <Panel title="Over time"><OverTime /></Panel>
+    </div>
+  );
+}

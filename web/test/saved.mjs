@@ -1,0 +1,34 @@
+// saved.mjs FILE RUN - a page that 'lockstep report -o' saved, from file:// and without a network.
+// SPDX-License-Identifier: Apache-2.0
+import { pathToFileURL } from 'node:url';
+import { openBrowser, result, until } from './browser.mjs';
+
+const [file, run] = process.argv.slice(2);
+const { browser, context, page, complaints } = await openBrowser();
+const asked = [];
+await context.setOffline(true);
+await context.route('**/*', (route) => {
+  if (route.request().url().startsWith('file:') || route.request().url().startsWith('data:')) return route.continue();
+  asked.push(route.request().url());
+  return route.abort();
+});
+await page.goto(pathToFileURL(file).href);
+const health = page.getByRole('status', { name: /^Health: / });
+await health.waitFor({ timeout: 30000 });
+result(/^Health: (Ended|\d+ open verdict)/.test(await health.getAttribute('aria-label')), 'the health at the end', await health.getAttribute('aria-label'));
+result((await page.getByRole('note').innerText()).includes(`Saved page of run ${run}`), 'it says that it is saved, and where detail ends');
+result((await page.getByRole('article', { name: /^straggler: Rank 2 / }).count()) >= 1, 'the verdicts are there');
+await page.getByRole('link', { name: 'Ranks × steps' }).click();
+const sheet = page.getByRole('img', { name: /^Heatmap of / });
+await sheet.waitFor();
+result(await until(async () => /Worst: rank 2, /.test((await sheet.getAttribute('aria-label')) ?? ''), 20000), 'the heatmap is there', await sheet.getAttribute('aria-label'));
+if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/saved-heatmap.png` });
+await page.getByRole('link', { name: 'Now' }).click();
+await page.getByRole('article', { name: /^straggler: Rank 2 / }).first().getByRole('link', { name: /^Timeline of step / }).click();
+result(await page.getByRole('img', { name: /^Timeline of step \d+: rank 2 / }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the timeline of a verdict is there');
+await page.getByRole('link', { name: 'Ledger' }).first().click();
+result(await page.getByRole('table', { name: 'From allocated to productive GPU time' }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the ledger is there');
+if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/saved-ledger.png` });
+result(asked.length === 0, 'nothing is asked of any host', asked.join(' '));
+result(complaints.length === 0, 'no script fails, and nothing is forbidden by the policy', complaints.join('; '));
+await browser.close();
