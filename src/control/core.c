@@ -114,6 +114,7 @@ static int core_feed_ring(struct core *core, struct reader in)
         return -E2BIG;
     if (!core->run_known) /* no launcher: the first ring begins the run */
         core_world_begin(core, MAX(fact.world, fact.rank + 1), fact.open_ns);
+    core_attempt_reach(core, fact.attempt);
     if (fact.attempt > core->judge.model.attempt)
         core_attempt_begin(core, fact.attempt, fact.open_ns);
     if (core_workers_restarted(core, &fact))
@@ -151,6 +152,7 @@ static int core_feed_exit(struct core *core, struct reader in)
         result = core_world_grow(core);
     if (result < 0)
         return result;
+    core_attempt_reach(core, fact.attempt);
     crash_exit(&core->judge, &fact);
     node = fact.rank < model->world ? model->rank[fact.rank].node : MODEL_NONE;
     core->exit_ns =
@@ -236,9 +238,10 @@ static int core_feed_run(struct core *core, struct reader in)
         }
         break;
     case RUN_ATTEMPT_BEGIN:
-        core_attempt_begin(core, fact.attempt, fact.mono_ns);
+        core_attempt_announce(core, fact.attempt, fact.mono_ns);
         break;
     case RUN_ATTEMPT_END:
+        core_attempt_reach(core, fact.attempt);
         if (fact.attempt == core->judge.model.attempt)
             core->attempt_end_ns = fact.mono_ns;
         ledger_attempt_end(core->judge.book, fact.attempt, fact.mono_ns, fact.status == 0);
@@ -381,6 +384,7 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
 {
     core->judge.mono_to_real_ns = now->real_ns - now->mono_ns;
     core->over_ns = last ? core_run_end_ns(core, now->mono_ns) : 0;
+    core_attempt_tick(core, now->mono_ns, last);
     core_steps_judge(core, now->mono_ns);
     if (!core->attempt_end_ns)
         hang_judge(&core->judge, now->mono_ns);

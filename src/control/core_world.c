@@ -9,16 +9,19 @@
 
 #include "control/core_private.h"
 #include "core/clean.h"
+#include "core/time.h"
 #include "judge/crash/crash.h"
 #include "judge/ledger.h"
 #include "judge/stuck/hang.h"
 
 #define WORLD_ROOM 1024        /* ranks that a world has room for before more have sent something */
 #define EARLY_BYTES (8u << 20) /* of frames of ranks beyond that */
+#define ANNOUNCED_NS NS_PER_S  /* agents have reported the end of an attempt by then */
 
 /* Judges what is known of the attempt before: there may have been no tick since. */
 void core_attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
+    core->announced = 0;
     if (attempt > core->judge.model.attempt) {
         core_steps_judge(core, mono_ns);
         crash_judge(&core->judge, mono_ns, true);
@@ -29,6 +32,32 @@ void core_attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
     }
     judge_state_attempt(&core->judge, attempt, mono_ns);
     policy_attempt(core->policy, attempt, mono_ns + core->judge.mono_to_real_ns);
+}
+
+void core_attempt_reach(struct core *core, uint32_t attempt)
+{
+    if (core->announced && attempt >= core->announced)
+        core_attempt_begin(core, core->announced, core->announced_ns);
+}
+
+/* The launcher starts the next attempt at once, and is faster than the agents: their last steps, and what ranks said at
+ * their end, may come after it.  So the attempt begins with the first fact of it, or when none has come for a while.
+ */
+void core_attempt_announce(struct core *core, uint32_t attempt, int64_t mono_ns)
+{
+    core_attempt_reach(core, attempt); /* no fact came of the one before it */
+    if (attempt <= core->judge.model.attempt) {
+        core_attempt_begin(core, attempt, mono_ns);
+        return;
+    }
+    core->announced = attempt;
+    core->announced_ns = mono_ns;
+}
+
+void core_attempt_tick(struct core *core, int64_t now_ns, bool last)
+{
+    if (core->announced && (last || now_ns - core->announced_ns > ANNOUNCED_NS))
+        core_attempt_begin(core, core->announced, core->announced_ns);
 }
 
 /* A rank whose process has ended opens a ring again, and the attempt is the same: something within the job

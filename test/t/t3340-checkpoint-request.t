@@ -73,10 +73,10 @@ is "each rank's checkpoint is of that step, and there is no other" \
 
 # The launcher is stopped until all ranks are past the step: nobody saves at it, and another one is ordered.
 kill -STOP "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$LOCKSTEP_STATE/runs/r1/run.json")"
-"$LOCKSTEP" request checkpoint --json r1 >"$TAP/answer" 2>"$TAP/err" &
+"$LOCKSTEP" request checkpoint --json r1 >"$TAP/answer" 2>"$TAP/late.err" &
 asker=$!
-await grep -q 'ordered for the end of step' "$TAP/err"
-first=$(sed -n 's/.*ordered for the end of step //p' "$TAP/err")
+await grep -q 'ordered for the end of step' "$TAP/late.err" # a file of its own: the last one has such lines until the command begins
+first=$(sed -n 's/.*ordered for the end of step //p' "$TAP/late.err")
 for rank in 0 1 2 3; do
     await past $rank "$first"
 done

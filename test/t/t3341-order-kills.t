@@ -33,6 +33,7 @@ fault() # WORD
 
 request() # the answer is in $TAP/out
 {
+    : >"$TAP/err" # the words of the last one must not be read
     timeout 60 "$LOCKSTEP" request checkpoint r1 >"$TAP/out" 2>"$TAP/err" &
     asker=$!
     await grep -q "$1" "$TAP/err"

@@ -548,6 +548,46 @@ static void workers_that_begin_anew_in_a_smaller_world_are_judged(void **state)
     lab_destroy(less);
 }
 
+static bool begins_again(const struct lab_frame *frame)
+{
+    struct fact_run fact;
+
+    return frame->type == FRAME_RUN &&
+           fact_run_get(reader_of(frame->payload, frame->bytes), &fact) == 0 &&
+           fact.event == RUN_ATTEMPT_BEGIN && fact.attempt == 1;
+}
+
+/* A launcher that restarts at once is faster than the agents, whose last frames of the attempt before come after its word. */
+static void steps_that_come_after_a_restart_count(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct core_counts counts;
+    struct output_queue out;
+    struct lab_frame late[16]; /* the last two steps */
+    size_t again = 0, count = 0;
+
+    (void)state;
+    record(&frames, false);
+    while (!begins_again(&frames.frame[again]))
+        assert_true(++again < frames.count);
+    for (size_t i = again; i-- > 0 && count < COUNT(late);) {
+        if (frames.frame[i].type != FRAME_STEP)
+            continue;
+        late[count++] = frames.frame[i];
+        memmove(&frames.frame[i], &frames.frame[i + 1], (again - i) * sizeof(frames.frame[0]));
+        frames.frame[again] = late[count - 1];
+        again--;
+    }
+    assert_true(begins_again(&frames.frame[again]));
+    play(&frames, 8, &out, &counts);
+    assert_int_equal(counts.malformed, 0);
+    assert_int_equal(counts.steps_complete, 60);
+    assert_int_equal(counts.steps_partial, 0);
+    assert_int_equal(out.ledger.steps, 60);
+    assert_int_equal(verdict_of(&out, VERDICT_CRASH)->rank[0], 3);
+    buf_fini(&out.bytes);
+}
+
 static void malformed_frames_are_counted_and_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
@@ -681,6 +721,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_with_a_slow_and_a_killed_rank_is_explained),
+        cmocka_unit_test(steps_that_come_after_a_restart_count),
         cmocka_unit_test(a_setting_changes_what_is_worth_a_word),
         cmocka_unit_test(any_interleaving_of_senders_gives_the_same_verdicts),
         cmocka_unit_test(the_same_frames_and_ticks_give_the_same_bytes),
