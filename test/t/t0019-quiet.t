@@ -32,7 +32,10 @@ mkdir -p "$TAP/bin" "$TAP/build/meson-logs"
 cat >"$TAP/bin/meson" <<END
 #!/bin/sh
 echo "meson says much"
-cp "$TAP/record" "$TAP/build/meson-logs/testlog.json"
+case "\$*" in
+*"--logbase again"*) cp "$TAP/again" "$TAP/build/meson-logs/again.json" && echo "\$*" >"$TAP/asked" ;;
+*) cp "$TAP/record" "$TAP/build/meson-logs/testlog.json" ;;
+esac
 exit \$(cat "$TAP/status")
 END
 chmod +x "$TAP/bin/meson"
@@ -52,11 +55,23 @@ if command -v python3 >/dev/null; then
     has "and a part of one, each reason once" '^skipped in part: four: no scdoc here$' "$TAP/out"
     is "the numbers are the last line" "$(tail -n 1 "$TAP/out")" "2 passed, 0 failed, 2 skipped"
     printf '%s\n' '{"name": "five", "stdout": "not ok 1 - the sky is blue\n", "result": "FAIL"}' >>"$TAP/record"
+    printf '%s\n' '{"name": "five", "stdout": "not ok 1 - again\n", "result": "FAIL"}' >"$TAP/again"
     echo 1 >"$TAP/status"
     exits 1 "one that fails" tests
+    has "is run again, alone" '--logbase again five$' "$TAP/asked"
     has "is named after the skips" '^failed: five' "$TAP/out"
     has "with its line" '^    not ok 1 - the sky is blue$' "$TAP/out"
     is "and counted" "$(tail -n 1 "$TAP/out")" "2 passed, 1 failed, 2 skipped"
+    printf '%s\n' '{"name": "five", "stdout": "ok 1\n", "result": "OK"}' >"$TAP/again"
+    ok "one that passes then" tests
+    has "is called unsteady" '^unsteady: five \(FAIL at first, then OK alone\)$' "$TAP/out"
+    has "with what it said at first" '^    not ok 1 - the sky is blue$' "$TAP/out"
+    is "and has passed" "$(tail -n 1 "$TAP/out")" "3 passed, 0 failed, 2 skipped"
+    for name in six seven eight nine ten eleven; do
+        echo "{\"name\": \"$name\", \"stdout\": \"not ok 1\", \"result\": \"FAIL\"}" >>"$TAP/record"
+    done
+    exits 1 "many that fail are not run again" tests
+    is "and are failures" "$(tail -n 1 "$TAP/out")" "2 passed, 7 failed, 2 skipped"
     rm "$TAP/record"
     exits 1 "without a record nothing has passed" tests
     is "as the last line says" "$(tail -n 1 "$TAP/out")" "0 passed, 1 failed, 0 skipped"
