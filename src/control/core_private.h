@@ -34,10 +34,10 @@ struct core {
     uint32_t away;    /* ranks left out since the workers were restarted with a smaller world */
     uint32_t unseen;  /* ranks that have left no ring in this attempt, and are not waited for */
     int64_t attempt_end_ns; /* of this attempt; 0: it goes on */
-    uint32_t announced;     /* the launcher's next attempt, of which there is no fact yet; 0: none */
+    uint32_t announced; /* the launcher's next attempt, of which there is no fact yet; 0: none */
     int64_t announced_ns;
-    int64_t end_ns;         /* of the run; 0: it goes on */
-    int64_t exit_ns;        /* newest end of a rank, by the run's clock; 0: none */
+    int64_t end_ns;  /* of the run; 0: it goes on */
+    int64_t exit_ns; /* newest end of a rank, by the run's clock; 0: none */
     int64_t ledger_ns;
 };
 
@@ -46,7 +46,8 @@ int core_feed_frame(struct core *core, const struct frame *frame);
 
 /* core_world.c: attempts, and the ranks that take part */
 void core_attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns);
-void core_attempt_announce(struct core *core, uint32_t attempt, int64_t mono_ns); /* by the launcher */
+void core_attempt_announce(struct core *core, uint32_t attempt,
+                           int64_t mono_ns);                  /* by the launcher */
 void core_attempt_reach(struct core *core, uint32_t attempt); /* a fact of that attempt has come */
 void core_attempt_tick(struct core *core, int64_t now_ns, bool last);
 bool core_workers_restarted(const struct core *core, const struct fact_ring *fact);
