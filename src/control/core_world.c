@@ -21,6 +21,8 @@
 /* Judges what is known of the attempt before: there may have been no tick since. */
 void core_attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
+    if (!core->announced || attempt > core->announced)
+        policy_attempt(core->policy, attempt, mono_ns + core->judge.mono_to_real_ns);
     core->announced = 0;
     if (attempt > core->judge.model.attempt) {
         core_steps_judge(core, mono_ns);
@@ -31,7 +33,6 @@ void core_attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
         core->attempt_end_ns = 0;
     }
     judge_state_attempt(&core->judge, attempt, mono_ns);
-    policy_attempt(core->policy, attempt, mono_ns + core->judge.mono_to_real_ns);
 }
 
 void core_attempt_reach(struct core *core, uint32_t attempt)
@@ -41,7 +42,8 @@ void core_attempt_reach(struct core *core, uint32_t attempt)
 }
 
 /* The launcher starts the next attempt at once, and is faster than the agents: their last steps, and what ranks said at
- * their end, may come after it.  So the attempt begins with the first fact of it, or when none has come for a while.
+ * their end, may come after it.  So the attempt begins for the judges with the first fact of it, or when none has come for a
+ * while; for the policy at once, since what the launcher can still do is about the new one.
  */
 void core_attempt_announce(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
@@ -50,6 +52,7 @@ void core_attempt_announce(struct core *core, uint32_t attempt, int64_t mono_ns)
         core_attempt_begin(core, attempt, mono_ns);
         return;
     }
+    policy_attempt(core->policy, attempt, mono_ns + core->judge.mono_to_real_ns);
     core->announced = attempt;
     core->announced_ns = mono_ns;
 }
