@@ -13,6 +13,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "judge/cause_private.h"
 #include "wire/kernel/xid.h"
 
 #define SURE 0.95
@@ -35,7 +36,8 @@ static const struct cause_rule {
 } rules[] = {
     { VERDICT_STRAGGLER, DEVICE, DEVICE | OPEN, FINDING_WARN, false, false },
     { VERDICT_STRAGGLER, BIT(STORAGE), FILES, FINDING_WARN, false, false },
-    { VERDICT_STRAGGLER, BIT(THERMAL) | BIT(HOST_MEMORY), BIT(CPU), FINDING_WARN, false, false },
+    { VERDICT_STRAGGLER, BIT(THERMAL) | BIT(HOST_MEMORY) | BIT(CPU), BIT(CPU), FINDING_WARN, false,
+      false },
     { VERDICT_CRASH, DEVICE | BIT(CPU) | BIT(HOST_MEMORY), OPEN | DEVICE, FINDING_ERROR, false,
       false },
     { VERDICT_CRASH, DEVICE | BIT(CPU) | BIT(HOST_MEMORY) | BIT(USER_CODE), UINT32_MAX,
@@ -81,13 +83,16 @@ static const uint8_t layers[FINDING_KIND_COUNT] = {
     [FINDING_STORAGE] = LAYER_STORAGE,
 };
 
-/* The layer of a verdict that such a finding explains; LAYER_UNKNOWN: it explains none. */
-static unsigned cause_layer(const struct finding *finding)
+unsigned cause_layer(const struct finding *finding)
 {
     const struct xid *xid;
 
     if (finding->origin == FINDING_FROM_USER || finding->kind >= FINDING_KIND_COUNT)
         return LAYER_UNKNOWN;
+    if (finding->kind == FINDING_HOST_PRESSURE)
+        return finding->code == FINDING_PRESSURE_CPU      ? LAYER_CPU
+               : finding->code == FINDING_PRESSURE_MEMORY ? LAYER_HOST_MEMORY
+                                                          : LAYER_UNKNOWN;
     if (finding->kind != FINDING_XID)
         return layers[finding->kind];
     xid = xid_find(finding->code);
@@ -165,8 +170,8 @@ static bool cause_is_there(const struct verdict *verdict, const struct finding *
             (NETWORK >> verdict->layer & 1));
 }
 
-static bool cause_suffices(const struct judge_state *judge, const struct tracked_verdict *tracked,
-                           const struct cause_facts *facts, const struct finding *finding)
+bool cause_suffices(const struct judge_state *judge, const struct tracked_verdict *tracked,
+                    const struct cause_facts *facts, const struct finding *finding)
 {
     const struct verdict *verdict = &tracked->verdict;
     unsigned layer = cause_layer(finding);
@@ -223,8 +228,7 @@ static void cause_words(const struct tracked_verdict *tracked, const struct caus
         snprintf(out, room, "%.*s", bytes, finding->text);
 }
 
-static void cause_add_line(struct verdict_line *list, uint32_t *count,
-                           const struct finding *finding)
+void cause_add_line(struct verdict_line *list, uint32_t *count, const struct finding *finding)
 {
     struct verdict_line *line;
 
@@ -298,4 +302,5 @@ void cause_judge(struct judge_state *judge, const struct cause_facts *facts)
         for (size_t j = 0; j < facts->count; j++)
             cause_echo(judge, tracked, facts, first, facts->finding[j]);
     }
+    cause_fault_judge(judge, facts);
 }
