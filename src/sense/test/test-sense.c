@@ -438,9 +438,128 @@ static void the_reads_of_an_environment_are_bounded(void **state)
     assert_true(reads_so_far() - before < 200);
 }
 
+/* ---- jobs ---- */
+
+#define GROUP "/sys/fs/cgroup/slurm/job_7/step_0"
+#define JOB 4711
+
+static void job_begin(struct stage *stage)
+{
+    const uint32_t pid[] = { JOB };
+
+    put(stage, "/proc/4711/cgroup", "0::/slurm/job_7/step_0\n");
+    put(stage, GROUP "/cpu.stat", "usage_usec 5\nnr_periods 1000\nnr_throttled 10\n");
+    put(stage, GROUP "/memory.events", "low 0\nhigh 3\nmax 0\noom 0\noom_kill 1\n");
+    put(stage, "/sys/fs/cgroup/slurm/job_7/cpu.stat", "nr_periods 100\nnr_throttled 10\n");
+    put(stage, "/sys/fs/cgroup/slurm/job_7/memory.events", "high 7\nmax 0\noom_kill 2\n");
+    put(stage, "/sys/fs/cgroup/slurm/job_7/memory.events.local", "high 0\nmax 0\noom_kill 0\n");
+    sense_set_jobs(stage->sense, pid, COUNT(pid));
+}
+
+static void limits_of_a_jobs_cgroup_are_findings(void **state)
+{
+    const struct finding *finding;
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    job_begin(&stage);
+    assert_int_equal(step(&stage), 0); /* what was before the first look counts for nothing */
+    put(&stage, GROUP "/cpu.stat", "usage_usec 9\nnr_periods 1100\nnr_throttled 58\n");
+    put(&stage, GROUP "/memory.events", "low 0\nhigh 3\nmax 4\noom 1\noom_kill 2\n");
+    assert_int_equal(step(&stage), 3);
+    finding = found(&stage, FINDING_OOM, "/slurm/job_7/step_0");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_ERROR);
+    assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "/slurm/job_7/step_0"));
+    assert_non_null(strstr(stage.found[0].text, "48 %"));
+    assert_int_equal(step(&stage), 0);
+    /* The limit of the job, and what another step of it caused. */
+    put(&stage, "/sys/fs/cgroup/slurm/job_7/memory.events", "high 99\nmax 9\noom_kill 9\n");
+    assert_int_equal(step(&stage), 0);
+    put(&stage, "/sys/fs/cgroup/slurm/job_7/memory.events.local", "high 2\nmax 0\noom_kill 0\n");
+    assert_int_equal(step(&stage), 1);
+    assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "/slurm/job_7"));
+    stage_end(&stage);
+}
+
+static void link_to(const struct stage *stage, const char *target, const char *path)
+{
+    char full[256];
+
+    put(stage, path, ""); /* and its folders */
+    snprintf(full, sizeof(full), "%s%s", stage->root, path);
+    assert_int_equal(unlink(full), 0);
+    assert_int_equal(symlink(target, full), 0);
+}
+
+/* The job has a file on the second partition of nvme1n1, and maps one that lies on a volume on sda. */
+static void files_begin(struct stage *stage)
+{
+    put(stage, "/sys/devices/nvme1n1/nvme1n1p2/partition", "2\n");
+    put(stage, "/sys/devices/dm-0/slaves/sda", "");
+    put(stage, "/sys/block/nvme1n1/queue/rotational", "0\n");
+    put(stage, "/sys/block/sda/queue/rotational", "0\n");
+    link_to(stage, "../../devices/nvme1n1/nvme1n1p2", "/sys/dev/block/259:3");
+    link_to(stage, "../../devices/nvme1n1/nvme1n1p2", "/sys/class/block/nvme1n1p2");
+    link_to(stage, "../../devices/dm-0", "/sys/dev/block/253:0");
+    link_to(stage, "../../devices/dm-0", "/sys/class/block/dm-0");
+    put(stage, "/proc/4711/mountinfo",
+        "20 1 253:0 / / rw - ext4 /dev/mapper/root rw\n"
+        "29 20 259:3 / /data rw,noatime shared:1 - xfs /dev/nvme1n1p2 rw\n"
+        "30 20 0:44 / /home rw - nfs4 filer:/home rw\n");
+    put(stage, "/proc/4711/fdinfo/5", "pos:\t0\nflags:\t0100000\nmnt_id:\t29\nino:\t7\n");
+    put(stage, "/proc/4711/fdinfo/6", "pos:\t0\nflags:\t0100000\nmnt_id:\t30\nino:\t7\n");
+    link_to(stage, "/data/shard-0", "/proc/4711/fd/5");
+    link_to(stage, "/home/ada/train.py", "/proc/4711/fd/6");
+    link_to(stage, "socket:[77]", "/proc/4711/fd/7");
+    put(stage, "/proc/4711/maps",
+        "55d0-55d1 r-xp 00000000 fd:00 1234                   /usr/bin/python3\n"
+        "7ffc-7ffd rw-p 00000000 00:00 0                      [stack]\n");
+}
+
+static void put_disks(const struct stage *stage, long long done, long long ms)
+{
+    static const char *const names[] = { "nvme0n1", "nvme1n1", "sda" };
+    char text[512] = "";
+
+    for (size_t i = 0; i < COUNT(names); i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 " 259 0 %s %lld 0 800 %lld 0 0 0 0 0 100 100\n", names[i], done, ms);
+    put(stage, "/proc/diskstats", text);
+}
+
+static void a_slow_disk_without_files_of_jobs_is_no_fault(void **state)
+{
+    struct stage stage;
+    long long done = 0, ms = 0;
+
+    (void)state;
+    stage_begin(&stage);
+    job_begin(&stage);
+    files_begin(&stage);
+    put_disks(&stage, done, ms);
+    step(&stage);
+    /* A child looks; until it has answered, any disk may be in use. */
+    do {
+        usleep(20000);
+        put_disks(&stage, done += 100, ms); /* all is well in between */
+        step(&stage);
+        put_disks(&stage, done += 100, ms += 90000);
+        step(&stage);
+    } while (found(&stage, FINDING_STORAGE, "nvme0n1")->severity != FINDING_INFO && done < 200000);
+    assert_int_equal(found(&stage, FINDING_STORAGE, "nvme0n1")->severity, FINDING_INFO);
+    assert_non_null(strstr(found(&stage, FINDING_STORAGE, "nvme0n1")->text, "no file of a job"));
+    assert_int_equal(found(&stage, FINDING_STORAGE, "nvme1n1")->severity, FINDING_WARN);
+    assert_int_equal(found(&stage, FINDING_STORAGE, "sda")->severity, FINDING_WARN);
+    stage_end(&stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
+        cmocka_unit_test(a_slow_disk_without_files_of_jobs_is_no_fault),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
         cmocka_unit_test(a_healthy_node_is_silent),
         cmocka_unit_test(what_changes_is_found_once_while_it_lasts),
