@@ -30,10 +30,17 @@ struct disk {
     struct tree_counter done, ms;
 };
 
+struct disk_controller { /* of NVMe, in this node */
+    char name[16];
+    bool seen;
+};
+
 struct storage {
     struct tree tree;
     struct disk disk[DISKS_MAX];
     size_t disks;
+    struct disk_controller controller[DISKS_MAX];
+    size_t controllers;
     const struct sense_jobs *jobs;
     struct job_disks *used;
     const struct sense_now *now;
@@ -146,12 +153,51 @@ static void disk_line(struct storage *storage, const char *line)
     disk_stuck(storage, disk, done, waiting);
 }
 
+/* One behind a network comes and goes as somebody likes. */
+static void storage_nvme_seen(struct storage *storage, const char *name)
+{
+    char text[16];
+
+    for (size_t i = 0; i < storage->controllers; i++) {
+        if (strcmp(storage->controller[i].name, name) == 0) {
+            storage->controller[i].seen = true;
+            return;
+        }
+    }
+    if (storage->controllers == DISKS_MAX || strlen(name) >= sizeof(storage->controller[0].name) ||
+        tree_read(&storage->tree, text, sizeof(text), "/sys/class/nvme/%s/transport", name) <= 0 ||
+        strcmp(text, "pcie") != 0)
+        return;
+    snprintf(storage->controller[storage->controllers].name, sizeof(storage->controller[0].name),
+             "%s", name);
+    storage->controller[storage->controllers++].seen = true;
+}
+
+static void storage_nvme_gone(struct storage *storage)
+{
+    for (size_t i = 0; i < storage->controllers; i++) {
+        const char *name = storage->controller[i].name;
+        struct finding finding;
+
+        if (storage->controller[i].seen) {
+            storage->controller[i].seen = false;
+            continue;
+        }
+        finding = sense_finding(storage->now, FINDING_NVME, FINDING_CLASS_STORAGE, FINDING_ERROR,
+                                name, "disk controller %s is gone", name);
+        finding.code = 1;
+        finding.action = ACTION_INSPECT;
+        sense_hold(storage->report, &finding);
+    }
+}
+
 static void storage_nvme_state(void *user, const char *name)
 {
     struct storage *storage = user;
     char text[32];
     struct finding finding;
 
+    storage_nvme_seen(storage, name);
     if (tree_read(&storage->tree, text, sizeof(text), "/sys/class/nvme/%s/state", name) <= 0 ||
         strcmp(text, "live") == 0 || strcmp(text, "new") == 0)
         return;
@@ -178,6 +224,7 @@ static int storage_read(void *state, const struct sense_now *now, struct sense_r
         }
     }
     tree_list(&storage->tree, "/sys/class/nvme", storage_nvme_state, storage);
+    storage_nvme_gone(storage);
     return 0;
 }
 

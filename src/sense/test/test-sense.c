@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "sense/environment.h"
@@ -438,6 +439,75 @@ static void the_reads_of_an_environment_are_bounded(void **state)
     assert_true(reads_so_far() - before < 200);
 }
 
+/* ---- devices that come and go ---- */
+
+static void take_away(const struct stage *stage, const char *path)
+{
+    char full[256];
+
+    snprintf(full, sizeof(full), "%s%s", stage->root, path);
+    tree_remove(full);
+}
+
+static bool found_within(struct stage *stage, int steps, unsigned kind, const char *device)
+{
+    for (int i = 0; i < steps; i++) {
+        step(stage);
+        if (found(stage, kind, device))
+            return true;
+    }
+    return false;
+}
+
+static void devices_that_go_are_found_and_may_return(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, "/sys/class/nvme/nvme0/transport", "pcie\n");
+    put(&stage, "/sys/class/nvme/nvme1/transport", "tcp\n");
+    put(&stage, "/sys/class/nvme/nvme1/state", "live\n");
+    assert_int_equal(step(&stage), 0);
+    take_away(&stage, "/sys/class/nvme/nvme0");
+    take_away(&stage, "/sys/class/nvme/nvme1"); /* a disk behind a network */
+    assert_int_equal(step(&stage), 1);
+    assert_string_equal(stage.found[0].text, "disk controller nvme0 is gone");
+    take_away(&stage, "/sys/class/infiniband/mlx5_0");
+    assert_int_equal(step(&stage), 1);
+    assert_string_equal(stage.found[0].text, "port mlx5_0/1 is gone");
+    assert_int_equal(stage.found[0].severity, FINDING_ERROR);
+    take_away(&stage, GPU_DIR);
+    assert_true(found_within(&stage, 8, FINDING_PCIE, "0000:3b:00.0"));
+    assert_string_equal(stage.found[0].text, "GPU 0000:3b:00.0 is gone from the PCI bus");
+    make_tree(&stage);
+    assert_int_equal(step(&stage), 1); /* how long the port was down */
+    assert_non_null(strstr(stage.found[0].text, "was down for"));
+    stage_end(&stage);
+}
+
+static void devices_that_come_are_watched(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/class", "0x030200\n");
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/vendor", "0x10de\n");
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/current_link_width", "16\n");
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/max_link_width", "16\n");
+    put(&stage, "/sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n");
+    assert_false(found_within(&stage, 12, FINDING_PCIE, "0000:d8:00.0"));
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/current_link_width", "8\n");
+    put(&stage, "/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+    step(&stage);
+    assert_non_null(found(&stage, FINDING_PCIE, "0000:d8:00.0"));
+    assert_int_equal(found(&stage, FINDING_PCIE, "0000:d8:00.0")->severity, FINDING_ERROR);
+    assert_non_null(found(&stage, FINDING_PORT, "mlx5_1/1"));
+    stage_end(&stage);
+}
+
 /* ---- jobs ---- */
 
 #define GROUP "/sys/fs/cgroup/slurm/job_7/step_0"
@@ -558,6 +628,8 @@ static void a_slow_disk_without_files_of_jobs_is_no_fault(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_that_go_are_found_and_may_return),
+        cmocka_unit_test(devices_that_come_are_watched),
         cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
         cmocka_unit_test(a_slow_disk_without_files_of_jobs_is_no_fault),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
