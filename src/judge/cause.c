@@ -170,6 +170,15 @@ static bool cause_is_there(const struct verdict *verdict, const struct finding *
             (NETWORK >> verdict->layer & 1));
 }
 
+/* What slows the CPUs of a node does not slow its GPUs, nor the other way round. */
+static bool cause_is_of_part(unsigned named, const struct finding *finding)
+{
+    if (finding->kind == FINDING_THERMAL) /* of a CPU */
+        return !verdict_layer_is_device(named);
+    return named != LAYER_CPU ||
+           (finding->kind != FINDING_GPU_CLOCK && finding->kind != FINDING_GPU_POWER);
+}
+
 bool cause_suffices(const struct judge_state *judge, const struct tracked_verdict *tracked,
                     const struct cause_facts *facts, const struct finding *finding)
 {
@@ -182,7 +191,7 @@ bool cause_suffices(const struct judge_state *judge, const struct tracked_verdic
     int64_t down_ns = cause_port_down_ns(finding, facts->now_real_ns);
     bool ends = down_ns >= facts->bridge_ns; /* ... the communication over that port */
 
-    if (layer == LAYER_UNKNOWN || (finding->pid && !process) ||
+    if (layer == LAYER_UNKNOWN || (finding->pid && !process) || !cause_is_of_part(named, finding) ||
         (!process && !cause_is_there(verdict, finding)) ||
         (down_ns >= 0 && !ends && verdict->kind != VERDICT_SYNC_STALL) ||
         !cause_in_time(&judge->limits, verdict, finding, process || cause_is_lasting(finding)))

@@ -19,7 +19,7 @@
 #include "wire/decision.h"
 
 #define PORTS_MAX 64
-#define LIST_READS 10 /* reads after which ports are looked for again */
+#define LIST_READS 10              /* reads after which ports are looked for again */
 #define FLAPS 3                    /* losses ... */
 #define FLAPS_NS (3600 * NS_PER_S) /* ... in so long a time foretell more */
 #define USED_BYTES (1 << 20)       /* sent since the last read: somebody uses the port */

@@ -20,7 +20,7 @@
 #include "wire/decision.h"
 
 #define DEVICES_MAX 128
-#define LIST_READS 6 /* reads after which devices are looked for again */
+#define LIST_READS 6           /* reads after which devices are looked for again */
 #define CORRECTED_PER_READ 100 /* in a read of the sensor; fewer are normal on long cables */
 
 enum pcie_class {

@@ -121,6 +121,27 @@ static void the_disk_explains_the_rank_that_waits_for_data(void **state)
     scene_end(&scene);
 }
 
+static void heat_of_a_cpu_slows_no_gpu_and_that_of_a_gpu_no_cpu(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    add(&scene, FINDING_THERMAL, "n1", -5);
+    assert_int_equal(judged(&scene), LAYER_GPU);
+    add(&scene, FINDING_GPU_CLOCK, "n1", -5);
+    assert_int_equal(judged(&scene), LAYER_THERMAL);
+    assert_string_equal(scene.tracked->verdict.device, "d1");
+    scene_end(&scene);
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_CPU);
+    add(&scene, FINDING_GPU_CLOCK, "n1", -5);
+    assert_int_equal(judged(&scene), LAYER_CPU);
+    add(&scene, FINDING_HOST_PRESSURE, "n1", -5)->code = FINDING_PRESSURE_CPU;
+    judged(&scene);
+    assert_string_equal(scene.tracked->verdict.device, "d1");
+    scene_end(&scene);
+}
+
 static void what_a_judge_learns_later_does_not_undo_the_cause(void **state)
 {
     struct scene scene;
@@ -446,6 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_on_a_narrow_link_is_explained_by_it),
         cmocka_unit_test(the_disk_explains_the_rank_that_waits_for_data),
+        cmocka_unit_test(heat_of_a_cpu_slows_no_gpu_and_that_of_a_gpu_no_cpu),
         cmocka_unit_test(what_a_judge_learns_later_does_not_undo_the_cause),
         cmocka_unit_test(other_nodes_times_kinds_and_processes_explain_nothing),
         cmocka_unit_test(a_line_about_the_process_outweighs_an_earlier_one_about_its_node),
