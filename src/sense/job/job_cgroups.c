@@ -117,6 +117,21 @@ static void cgroups_line(struct job_cgroups *cgroups, char *line, int64_t now_ns
         cgroups_add(cgroups, full, cpu, memory && !cpu, now_ns);
 }
 
+void job_cgroups_take(struct job_cgroups *cgroups, char *text, int64_t now_ns)
+{
+    for (char *line = text, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end)
+            *end++ = '\0';
+        cgroups_line(cgroups, line, now_ns);
+    }
+}
+
+size_t job_cgroups_count(const struct job_cgroups *cgroups)
+{
+    return cgroups->groups;
+}
+
 static void cgroups_look(struct job_cgroups *cgroups, const struct tree *tree,
                          const struct sense_jobs *jobs, int64_t now_ns)
 {
@@ -125,14 +140,8 @@ static void cgroups_look(struct job_cgroups *cgroups, const struct tree *tree,
     for (size_t i = 0; i < jobs->count; i++) {
         char text[4096];
 
-        if (tree_read(tree, text, sizeof(text), "/proc/%u/cgroup", jobs->pid[i]) <= 0)
-            continue;
-        for (char *line = text, *end; *line; line = end) {
-            end = line + strcspn(line, "\n");
-            if (*end)
-                *end++ = '\0';
-            cgroups_line(cgroups, line, now_ns);
-        }
+        if (tree_read(tree, text, sizeof(text), "/proc/%u/cgroup", jobs->pid[i]) > 0)
+            job_cgroups_take(cgroups, text, now_ns);
     }
     for (size_t i = 0; i < cgroups->groups; i++) {
         if (now_ns - cgroups->group[i].seen_ns < FORGET_NS)

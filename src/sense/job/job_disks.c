@@ -22,6 +22,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "sense/job/job_mounts.h"
 
 #define LOOK_NS (30 * NS_PER_S)
 #define DEADLINE_NS (20 * NS_PER_S)
@@ -140,96 +141,19 @@ static void disks_block(struct disks_look *look, const char *name)
 
 /* ---- mounts ---- */
 
-/* The words of a line of mountinfo that are needed:
- * "36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue"
- */
-struct disks_mount {
-    int id;
-    unsigned major, minor;
-    char point[256], type[24], source[128];
-    const char *options; /* of the file system; ends with the line */
-};
-
-static bool disks_mount_read(const char *line, struct disks_mount *ret)
-{
-    const char *dash;
-
-    if (sscanf(line, "%d %*d %u:%u %*s %255s", &ret->id, &ret->major, &ret->minor, ret->point) != 4)
-        return false;
-    dash = memmem(line, strcspn(line, "\n"), " - ", 3);
-    ret->options = dash ? dash + 3 : NULL;
-    if (!dash || sscanf(dash, " - %23s %127s", ret->type, ret->source) != 2)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        ret->options += strcspn(ret->options, " \n");
-        ret->options += *ret->options == ' ';
-    }
-    return true;
-}
-
-static const char *disks_next_line(const char *line)
-{
-    line += strcspn(line, "\n");
-    return *line ? line + 1 : line;
-}
-
-/* File systems that lie on no disk of this node. */
-static bool disks_is_elsewhere(const char *type)
-{
-    static const char *const types[] = {
-        "9p",       "afs",     "anon_inodefs", "beegfs",   "binfmt_misc", "bpf",        "ceph",
-        "cgroup",   "cgroup2", "cifs",         "configfs", "debugfs",     "devpts",     "devtmpfs",
-        "efivarfs", "gpfs",    "hugetlbfs",    "lustre",   "mqueue",      "nfs",        "nfs4",
-        "nsfs",     "panfs",   "proc",         "pstore",   "ramfs",       "securityfs", "smb3",
-        "sysfs",    "tmpfs",   "tracefs",      "virtiofs", "wekafs",
-    };
-
-    for (size_t i = 0; i < COUNT(types); i++) {
-        if (strcmp(type, types[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The device of the mount that a path lies in, as the first process sees it. */
-static bool disks_host_mount(struct disks_look *look, const char *path, struct disks_mount *ret)
+/* An overlay, as containers have it, lies on the file system of its upper directory, as the first process sees it. */
+static bool disks_overlay(struct disks_look *look, const struct job_mount *mount,
+                          struct job_mount *ret)
 {
     CLEAN(free_clean) char *text = malloc(sizeof(look->mounts));
-    struct disks_mount mount;
-    size_t best = 0;
-
-    if (!text || tree_read(look->tree, text, sizeof(look->mounts), "/proc/1/mountinfo") <= 0)
-        return false;
-    for (const char *line = text; *line; line = disks_next_line(line)) {
-        size_t bytes;
-
-        if (!disks_mount_read(line, &mount))
-            continue;
-        bytes = strcmp(mount.point, "/") == 0 ? 0 : strlen(mount.point);
-        if (bytes + 1 > best && strncmp(path, mount.point, bytes) == 0 && path[bytes] == '/') {
-            best = bytes + 1;
-            *ret = mount;
-        }
-    }
-    return best > 0;
-}
-
-/* An overlay, as containers have it, lies on the file system of its upper directory. */
-static bool disks_overlay(struct disks_look *look, const struct disks_mount *mount,
-                          struct disks_mount *ret)
-{
-    const char *at = memmem(mount->options, strcspn(mount->options, "\n"), "upperdir=", 9);
     char path[PATH_MAX];
-    size_t bytes = at ? strcspn(at + 9, ", \n") : 0;
 
-    if (!bytes || bytes >= sizeof(path))
-        return false;
-    memcpy(path, at + 9, bytes);
-    path[bytes] = '\0';
-    return disks_host_mount(look, path, ret) && strcmp(ret->type, "overlay") != 0;
+    return text && job_mount_upper(mount, path, sizeof(path)) &&
+           tree_read(look->tree, text, sizeof(look->mounts), "/proc/1/mountinfo") > 0 &&
+           job_mounts_of_path(text, path, ret) && strcmp(ret->type, "overlay") != 0;
 }
 
-static void disks_mounted(struct disks_look *look, const struct disks_mount *mount)
+static void disks_mounted(struct disks_look *look, const struct job_mount *mount)
 {
     char path[PATH_MAX], target[PATH_MAX];
     const char *name = NULL;
@@ -244,7 +168,7 @@ static void disks_mounted(struct disks_look *look, const struct disks_mount *mou
         name = strrchr(target, '/');
     } else if (strncmp(mount->source, "/dev/", 5) == 0) { /* btrfs */
         name = strrchr(mount->source, '/');
-    } else if (disks_is_elsewhere(mount->type)) {
+    } else if (job_mount_is_elsewhere(mount->type)) {
         return;
     }
     if (name)
@@ -253,9 +177,9 @@ static void disks_mounted(struct disks_look *look, const struct disks_mount *mou
         look->answer.unclear = true;
 }
 
-static void disks_mount_follow(struct disks_look *look, const struct disks_mount *mount)
+static void disks_mount_follow(struct disks_look *look, const struct job_mount *mount)
 {
-    struct disks_mount below;
+    struct job_mount below;
 
     for (size_t i = 0; i < look->devices; i++) {
         if (look->device[i][0] == mount->major && look->device[i][1] == mount->minor)
@@ -273,20 +197,15 @@ static void disks_mount_follow(struct disks_look *look, const struct disks_mount
         look->answer.unclear = true;
 }
 
-static void disks_mount_find(struct disks_look *look, int id, unsigned major, unsigned minor)
+static void disks_mount_find(struct disks_look *look, int id, unsigned minor)
 {
-    struct disks_mount mount;
+    struct job_mount mount;
 
     if (!look->mounts[0] && tree_read(look->tree, look->mounts, sizeof(look->mounts),
                                       "/proc/%u/mountinfo", look->pid) <= 0)
         return;
-    for (const char *line = look->mounts; *line; line = disks_next_line(line)) {
-        if (disks_mount_read(line, &mount) &&
-            (id ? mount.id == id : mount.major == major && mount.minor == minor)) {
-            disks_mount_follow(look, &mount);
-            return;
-        }
-    }
+    if (job_mounts_find(look->mounts, id, minor, &mount))
+        disks_mount_follow(look, &mount);
 }
 
 /* ---- processes ---- */
@@ -295,7 +214,6 @@ static void disks_file(void *user, const char *name)
 {
     struct disks_look *look = user;
     char path[PATH_MAX], target[16], text[256];
-    const char *at;
     ssize_t bytes;
     int id;
 
@@ -305,22 +223,20 @@ static void disks_file(void *user, const char *name)
     if (target[0] != '/' || strncmp(target, "/dev/", 5) == 0 || strncmp(target, "/proc/", 6) == 0)
         return; /* a socket, a device */
     if (tree_read(look->tree, text, sizeof(text), "/proc/%u/fdinfo/%s", look->pid, name) > 0 &&
-        (at = strstr(text, "mnt_id:")) && (id = atoi(at + 7)) > 0)
-        disks_mount_find(look, id, 0, 0);
+        (id = job_fdinfo_mount(text)) > 0)
+        disks_mount_find(look, id, 0);
 }
 
-/* "7f2c-7f2d r--p 00000000 103:02 1234  /data/tokens.bin": major and minor number are hexadecimal. */
 static void disks_map_line(struct disks_look *look, const char *line)
 {
-    struct disks_mount mount = { .id = 0 };
-    unsigned long inode;
+    struct job_mount mount = { .id = 0 };
 
-    if (sscanf(line, "%*s %*s %*s %x:%x %lu", &mount.major, &mount.minor, &inode) != 3 || !inode)
+    if (!job_map_read(line, &mount.major, &mount.minor))
         return;
     if (mount.major)
         disks_mount_follow(look, &mount);
-    else if (mount.minor)
-        disks_mount_find(look, 0, 0, mount.minor);
+    else
+        disks_mount_find(look, 0, mount.minor);
 }
 
 static void disks_maps(struct disks_look *look)
