@@ -462,6 +462,38 @@ static void settings_that_slow_communication_are_evidence_of_a_sync_stall(void *
     scene_end(&scene);
 }
 
+static bool shares(const char *storage, const char *name, const char *value)
+{
+    const struct setting setting[] = { { "storage.interface", storage, "n1", 2, 2 },
+                                       { name, value, "", 4, 0 },
+                                       { "NCCL_SOCKET_IFNAME", "other0", "n0", 2, 0 } };
+    struct scene scene;
+    bool said;
+
+    scene_begin(&scene, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    settings_judge(&scene.judge, setting, COUNT(setting));
+    said = scene.tracked->verdict.because_count == 2;
+    if (said)
+        assert_non_null(strstr(scene.tracked->verdict.because[1].what,
+                               "on node n1: storage and NCCL share this network adapter"));
+    scene_end(&scene);
+    return said;
+}
+
+static void storage_and_nccl_on_one_adapter_are_evidence_for_a_slow_save(void **state)
+{
+    (void)state;
+    assert_true(shares("ib0 mlx5_0", "OMP_NUM_THREADS", "1")); /* NCCL takes all that there are */
+    assert_true(shares("ib0 mlx5_0", "NCCL_IB_HCA", "mlx5_2,mlx5_0:1"));
+    assert_false(shares("ib0 mlx5_0", "NCCL_IB_HCA", "mlx5_2,mlx5_3"));
+    assert_false(shares("ib0 mlx5_0", "NCCL_IB_HCA", "^mlx5_0"));
+    assert_false(shares("ib0 mlx5_0", "NCCL_IB_DISABLE", "1"));
+    assert_true(shares("eth0", "NCCL_SOCKET_IFNAME", "eth"));
+    assert_true(shares("eth0", "NCCL_SOCKET_IFNAME", "^docker,lo"));
+    assert_false(shares("eth0", "NCCL_SOCKET_IFNAME", "=eth"));
+    assert_false(shares("eth0", "OMP_NUM_THREADS", "1")); /* which one it takes is not known */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_fault_that_hurts_a_rank_after_all_is_over),
         cmocka_unit_test(programs_other_nodes_and_busy_disks_are_no_fault),
         cmocka_unit_test(nccl_retries_as_its_version_and_its_settings_say),
+        cmocka_unit_test(storage_and_nccl_on_one_adapter_are_evidence_for_a_slow_save),
         cmocka_unit_test(settings_that_slow_communication_are_evidence_of_a_sync_stall),
     };
 

@@ -11,7 +11,7 @@
 #include "core/clean.h"
 
 /* "36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue" */
-static bool mounts_line_read(const char *line, struct job_mount *ret)
+bool job_mount_read(const char *line, struct job_mount *ret)
 {
     const char *dash = memmem(line, strcspn(line, "\n"), " - ", 3);
 
@@ -39,7 +39,7 @@ bool job_mounts_find(const char *mountinfo, int id, unsigned minor, struct job_m
     for (const char *line = mountinfo; *line; line = mounts_next_line(line)) {
         struct job_mount mount;
 
-        if (!mounts_line_read(line, &mount) ||
+        if (!job_mount_read(line, &mount) ||
             (id ? mount.id != id : mount.major || mount.minor != minor))
             continue;
         *ret = mount;
@@ -56,7 +56,7 @@ bool job_mounts_of_path(const char *mountinfo, const char *path, struct job_moun
         struct job_mount mount;
         size_t bytes;
 
-        if (!mounts_line_read(line, &mount))
+        if (!job_mount_read(line, &mount))
             continue;
         bytes = strcmp(mount.point, "/") == 0 ? 0 : strlen(mount.point);
         if (bytes + 1 > best && strncmp(path, mount.point, bytes) == 0 && path[bytes] == '/') {

@@ -17,6 +17,8 @@ struct job_mount { /* a line of mountinfo */
     const char *options; /* of the file system, in the text; end with the line */
 };
 
+/* One line; false: it is none. */
+bool job_mount_read(const char *line, struct job_mount *ret);
 /* The mount with this id, or with id 0 the one whose device has major number 0 and this minor number. */
 bool job_mounts_find(const char *mountinfo, int id, unsigned minor, struct job_mount *ret);
 /* The mount that a path lies in. */

@@ -508,6 +508,51 @@ static void devices_that_come_are_watched(void **state)
     stage_end(&stage);
 }
 
+/* ---- what leads to the file servers ---- */
+
+static const char *value_of(const struct environment *environment, const char *name)
+{
+    const struct environment_pair *pair = pair_of(environment, name);
+
+    return pair ? pair->value : "none";
+}
+
+static void the_adapter_of_file_servers_is_known(void **state)
+{
+    static const char mounts[] =
+        "20 1 253:0 / / rw - ext4 /dev/mapper/root rw\n"
+        "29 20 0:44 / /data rw shared:9 - nfs4 filer:/set "
+        "rw,vers=4.2,hard,clientaddr=10.1.0.7,addr=10.1.9.5\n"
+        "30 20 0:45 / /scratch rw - lustre 10.2.0.1@o2ib:/fs rw,flock\n"
+        "31 20 0:46 / /old rw - nfs elsewhere:/x rw,password=abc,addr=192.168.9.9\n";
+    static const char routes[] =
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+        "eth9\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+        "eth0\t0000010A\t00000000\t0001\t0\t0\t100\t0000FFFF\t0\t0\t0\n"
+        "ib0\t0000020A\t00000000\t0001\t0\t0\t100\t0000FFFF\t0\t0\t0\n";
+    struct environment environment = { .pair = calloc(ENVIRONMENT_PAIRS,
+                                                      sizeof(struct environment_pair)) };
+    struct stage stage;
+
+    (void)state;
+    assert_non_null(environment.pair);
+    stage_begin(&stage);
+    put(&stage, "/sys/class/net/ib0/device/infiniband/mlx5_0/node_type", "1: CA\n");
+    put(&stage, "/sys/class/infiniband/mlx5_0/fw_ver", "28.39.1002\n");
+    environment_add_storage(&environment, stage.root, mounts, routes);
+    assert_string_equal(value_of(&environment, "firmware mlx5_0"), "28.39.1002");
+    assert_string_equal(value_of(&environment, "mount /data"), "nfs4 rw,vers=4.2,hard");
+    assert_string_equal(value_of(&environment, "mount /scratch"), "lustre rw,flock");
+    assert_string_equal(value_of(&environment, "mount /old"), "nfs rw");
+    assert_string_equal(value_of(&environment, "mount /"), "none");
+    assert_int_equal(environment.count, 7);
+    assert_string_equal(environment.pair[2].value, "eth0");
+    assert_string_equal(environment.pair[4].value, "ib0 mlx5_0");
+    assert_string_equal(environment.pair[6].value, "eth9");
+    environment_fini(&environment);
+    stage_end(&stage);
+}
+
 /* ---- jobs ---- */
 
 #define GROUP "/sys/fs/cgroup/slurm/job_7/step_0"
@@ -630,6 +675,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_that_go_are_found_and_may_return),
         cmocka_unit_test(devices_that_come_are_watched),
+        cmocka_unit_test(the_adapter_of_file_servers_is_known),
         cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
         cmocka_unit_test(a_slow_disk_without_files_of_jobs_is_no_fault),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
