@@ -17,6 +17,7 @@
 #include "wire/kernel/xid.h"
 
 #define SURE 0.95
+#define PRESSURE_WORDS 20         /* bytes of the text that say which */
 #define UNSURE 0.8                /* at most, where the node alone is named */
 #define CLOSED_NS (30 * NS_PER_S) /* a verdict that ended so long ago is still explained */
 
@@ -89,10 +90,6 @@ unsigned cause_layer(const struct finding *finding)
 
     if (finding->origin == FINDING_FROM_USER || finding->kind >= FINDING_KIND_COUNT)
         return LAYER_UNKNOWN;
-    if (finding->kind == FINDING_HOST_PRESSURE)
-        return finding->code == FINDING_PRESSURE_CPU      ? LAYER_CPU
-               : finding->code == FINDING_PRESSURE_MEMORY ? LAYER_HOST_MEMORY
-                                                          : LAYER_UNKNOWN;
     if (finding->kind != FINDING_XID)
         return layers[finding->kind];
     xid = xid_find(finding->code);
@@ -295,6 +292,31 @@ static void cause_echo(const struct judge_state *judge, struct tracked_verdict *
     tracked->changed |= verdict->echo_count != before;
 }
 
+/* A limit that is reached, or too little for all: beside a rank that lacks CPU time it is evidence.  The judge says what it
+ * lacks in more words, so it is no cause.
+ */
+static void cause_pressure(const struct judge_state *judge, struct tracked_verdict *tracked,
+                           const struct cause_facts *facts)
+{
+    struct verdict *verdict = &tracked->verdict;
+
+    for (size_t i = 0; i < facts->count && verdict->because_count < VERDICT_LINES; i++) {
+        const struct finding *finding = facts->finding[i];
+        bool known = false;
+
+        if (finding->kind != FINDING_HOST_PRESSURE || finding->code == FINDING_PRESSURE_IO ||
+            finding->origin != FINDING_FROM_SENSOR || !cause_names_node(verdict, finding->node) ||
+            !cause_in_time(&judge->limits, verdict, finding, false))
+            continue;
+        for (uint32_t j = 0; j < verdict->because_count; j++) /* its numbers change */
+            known |= strncmp(verdict->because[j].what, finding->text, PRESSURE_WORDS) == 0;
+        if (known)
+            continue;
+        cause_add_line(verdict->because, &verdict->because_count, finding);
+        tracked->changed = true;
+    }
+}
+
 void cause_judge(struct judge_state *judge, const struct cause_facts *facts)
 {
     for (uint32_t i = 0; facts->count && i < judge->verdicts.count; i++) {
@@ -304,6 +326,8 @@ void cause_judge(struct judge_state *judge, const struct cause_facts *facts)
         if (!tracked->open && !tracked->changed &&
             facts->now_real_ns - tracked->verdict.until_real_ns > CLOSED_NS)
             continue;
+        if (tracked->verdict.kind == VERDICT_STRAGGLER && tracked->verdict.layer == LAYER_CPU)
+            cause_pressure(judge, tracked, facts);
         first = cause_find(judge, tracked, facts);
         if (!first)
             continue;

@@ -19,7 +19,7 @@
 
 static unsigned fault_layer(const struct finding *finding)
 {
-    if (finding->kind == FINDING_HOST_PRESSURE || finding->kind == FINDING_OOM)
+    if (finding->kind == FINDING_OOM)
         return LAYER_UNKNOWN; /* much is asked of the node: that is no damage */
     if (finding->kind == FINDING_LEFTOVER)
         return LAYER_GPU_MEMORY;

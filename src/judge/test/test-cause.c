@@ -136,9 +136,34 @@ static void heat_of_a_cpu_slows_no_gpu_and_that_of_a_gpu_no_cpu(void **state)
     scene_begin(&scene, VERDICT_STRAGGLER, LAYER_CPU);
     add(&scene, FINDING_GPU_CLOCK, "n1", -5);
     assert_int_equal(judged(&scene), LAYER_CPU);
-    add(&scene, FINDING_HOST_PRESSURE, "n1", -5)->code = FINDING_PRESSURE_CPU;
+    scene_end(&scene);
+}
+
+static void pressure_is_evidence_beside_a_rank_that_lacks_cpu_time(void **state)
+{
+    struct finding *pressure, same;
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_CPU);
+    pressure = add(&scene, FINDING_HOST_PRESSURE, "n1", -5);
+    pressure->code = FINDING_PRESSURE_CPU;
+    pressure->origin = FINDING_FROM_SENSOR;
+    snprintf(pressure->text, sizeof(pressure->text), "processes wait for a CPU: 81 %%");
     judged(&scene);
-    assert_string_equal(scene.tracked->verdict.device, "d1");
+    snprintf(pressure->text, sizeof(pressure->text), "processes wait for a CPU: 92 %%");
+    judged(&scene);
+    assert_int_equal(scene.tracked->verdict.because_count, 2); /* once */
+    assert_string_equal(scene.tracked->verdict.cause, "slow");
+    assert_true(scene.tracked->verdict.confidence > 0.8);
+    same = *pressure;
+    add(&scene, FINDING_EDAC, "n1", -3); /* a cause, though it is later */
+    assert_int_equal(judged(&scene), LAYER_HOST_MEMORY);
+    scene_end(&scene);
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    *add(&scene, FINDING_HOST_PRESSURE, "n1", -5) = same;
+    judged(&scene);
+    assert_int_equal(scene.tracked->verdict.because_count, 1);
     scene_end(&scene);
 }
 
@@ -500,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_slow_rank_on_a_narrow_link_is_explained_by_it),
         cmocka_unit_test(the_disk_explains_the_rank_that_waits_for_data),
         cmocka_unit_test(heat_of_a_cpu_slows_no_gpu_and_that_of_a_gpu_no_cpu),
+        cmocka_unit_test(pressure_is_evidence_beside_a_rank_that_lacks_cpu_time),
         cmocka_unit_test(what_a_judge_learns_later_does_not_undo_the_cause),
         cmocka_unit_test(other_nodes_times_kinds_and_processes_explain_nothing),
         cmocka_unit_test(a_line_about_the_process_outweighs_an_earlier_one_about_its_node),
