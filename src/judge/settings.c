@@ -176,7 +176,8 @@ static bool settings_shares(const struct setting *setting, size_t count,
     const char *adapter = strchr(storage->value, ' '), *list;
     char interface[32];
 
-    if (adapter && !(off && strcmp(off, "1") == 0) && !(net && strcasecmp(net, "Socket") == 0)) {
+    if (adapter && !(off && strcmp(off, "1") == 0) &&
+        !(net && strncasecmp(net, "Socket", sizeof("Socket")) == 0)) {
         list = settings_on(setting, count, storage->node, "NCCL_IB_HCA");
         return !list || settings_list_has(list, adapter + 1);
     }
