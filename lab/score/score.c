@@ -19,6 +19,8 @@ static const struct score_expect expects[] = {
     { FAULT_GPU_SLOW, FAULT_EVERY, "recurring", "straggler", "gpu", SCORE_RANK, 0 },
     { FAULT_GPU_SLOW, SCORE_SENSORS(WIDTH), "sensors", "straggler", "pcie", SCORE_RANK, 0 },
     { FAULT_GPU_SLOW, SCORE_SENSORS(OTHERS), "sensors", "straggler", "gpu", SCORE_RANK, 0 },
+    { FAULT_GPU_SLOW, SCORE_SENSORS(CLOCK), "sensors", "straggler", "thermal", SCORE_RANK, 0 },
+    { FAULT_KILL, SCORE_SENSORS(ECC), "sensors", "crash", "gpu-memory", SCORE_RANK, 0 },
     { FAULT_FROZEN_LINK, SCORE_SENSORS(PORT), "sensors", "hang", "nic", SCORE_NOBODY, 0 },
     { FAULT_SLOW_INPUT, SCORE_SENSORS(DISK), "sensors", "straggler", "storage", SCORE_RANK, 0 },
     { FAULT_KILL, SCORE_SENSORS(MEMORY), "sensors", "crash", "host-memory", SCORE_RANK, 0 },

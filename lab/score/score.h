@@ -70,6 +70,9 @@ enum score_sensors {
     SCORE_SENSORS_DISK,   /* a disk becomes slow */
     SCORE_SENSORS_MEMORY, /* uncorrected memory errors */
     SCORE_SENSORS_OTHERS, /* only what explains nothing, as there is in all of these */
+    /* Those below are of GPUs, and need the scripted NVML of the build directory. */
+    SCORE_SENSORS_CLOCK, /* a GPU lowers its clock because it is too hot */
+    SCORE_SENSORS_ECC,   /* uncorrected errors in the memory of a GPU */
     SCORE_SENSORS_COUNT
 };
 #define SCORE_SENSORS_BIT 24

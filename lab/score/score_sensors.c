@@ -3,7 +3,7 @@
  * The agents of the run read a made tree instead of /proc and /sys.  A process of ours plays the kernel: counters grow, and
  * after a while one thing fails, which explains what the ranks suffer from.  In every tree there are innocent findings,
  * too: a port that carries no data and goes down again and again, an Xid of another process, CPUs that were throttled and
- * memory errors that were corrected before the job began.
+ * memory errors that were corrected before the job began.  GPUs are those of a scripted NVML, which only a build directory has.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "base/remove_tree.h"
+#include "base/sibling.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/score/score_private.h"
@@ -31,6 +33,7 @@
 #define GPU "sys/bus/pci/devices/0000:3b:00.0"
 #define USED "sys/class/infiniband/mlx5_0/ports/1"
 #define UNUSED "sys/class/infiniband/mlx5_1/ports/1"
+#define GPU_SCRIPT "gpus.script"
 #define MEMORY "sys/devices/system/edac/mc/mc0"
 
 static const struct sensors_script {
@@ -44,6 +47,8 @@ static const struct sensors_script {
     [SCORE_SENSORS_DISK] = { "disk becomes slow", FAULT_SLOW_INPUT, 2, 1, 160 },
     [SCORE_SENSORS_MEMORY] = { "memory errors", FAULT_KILL, 0, 1, 140 },
     [SCORE_SENSORS_OTHERS] = { "innocent findings", FAULT_GPU_SLOW, 1.5, 1, 160 },
+    [SCORE_SENSORS_CLOCK] = { "GPU clock falls", FAULT_GPU_SLOW, 1.5, 1, 260 },
+    [SCORE_SENSORS_ECC] = { "GPU memory errors", FAULT_KILL, 0, 1, 140 },
 };
 _Static_assert(COUNT(sensors_scripts) == SCORE_SENSORS_COUNT, "a row for each");
 
@@ -63,9 +68,20 @@ const char *score_sensors_name(const struct fault *fault)
     return which < 0 ? NULL : sensors_scripts[which].name;
 }
 
+static bool sensors_library(struct path *ret)
+{
+    struct path here;
+
+    return sibling_directory(&here, NULL) == 0 &&
+           path_join(ret, here.text, "src/device/libnvidia-ml.so.1", NULL) == 0 &&
+           access(ret->text, R_OK) == 0;
+}
+
 void score_sensors_case(uint32_t number, struct rand *rand, struct score_case *at)
 {
-    uint32_t which = number % SCORE_SENSORS_COUNT, round = number / SCORE_SENSORS_COUNT;
+    struct path library;
+    uint32_t count = sensors_library(&library) ? SCORE_SENSORS_COUNT : SCORE_SENSORS_CLOCK;
+    uint32_t which = number % count, round = number / count;
     const struct sensors_script *script = &sensors_scripts[which];
 
     score_layout(at, rand, script->fault, 4);
@@ -111,6 +127,31 @@ static void sensors_put(const struct sensors_scene *scene, const char *path, con
     fclose(file);
 }
 
+/* An old error of GPU 1 is in all of them. */
+static void sensors_gpus(const struct sensors_scene *scene, const char *more)
+{
+    sensors_put(scene, GPU_SCRIPT,
+                "nvml.count value 4\nnvml.1.ecc-uncorrected value 3\n"
+                "nvml.1.ecc-corrected value 5000\n%s",
+                more);
+}
+
+static void sensors_driver(const struct sensors_scene *scene)
+{
+    char path[PATH_MAX + 64];
+    struct path library;
+
+    sensors_gpus(scene, "");
+    if (!sensors_library(&library))
+        return;
+    sensors_put(scene, "usr/lib/.keep", "%s", "");
+    snprintf(path, sizeof(path), "%s/usr/lib/libnvidia-ml.so.1", scene->tree);
+    if (symlink(library.text, path) < 0)
+        return; /* and the case fails, which says so */
+    snprintf(path, sizeof(path), "%s/" GPU_SCRIPT, scene->tree);
+    setenv("LOCKSTEP_FAKE_DEVICE", path, 1);
+}
+
 static void sensors_make(const struct sensors_scene *scene)
 {
     static const struct {
@@ -136,6 +177,7 @@ static void sensors_make(const struct sensors_scene *scene)
 
     for (size_t i = 0; i < COUNT(files); i++)
         sensors_put(scene, files[i].path, "%s", files[i].text);
+    sensors_driver(scene);
 }
 
 /* What grows on every node, and a port that nobody uses and that never stays up. */
@@ -153,6 +195,11 @@ static void sensors_usual(const struct sensors_scene *scene, long long tick, boo
 
 static void sensors_fail(const struct sensors_scene *scene, int which)
 {
+    if (which == SCORE_SENSORS_CLOCK)
+        sensors_gpus(scene, "nvml.2.reasons value 64\nnvml.2.sm-clock value 1095\n"
+                            "nvml.2.temperature value 91\n");
+    if (which == SCORE_SENSORS_ECC)
+        sensors_gpus(scene, "nvml.2.ecc-uncorrected value 2\n");
     if (which == SCORE_SENSORS_WIDTH)
         sensors_put(scene, GPU "/current_link_width", "4\n");
     if (which == SCORE_SENSORS_PORT)
@@ -226,6 +273,7 @@ void score_sensors_end(struct sensors_scene *scene)
     unsetenv("LOCKSTEP_SENSE");
     unsetenv("LOCKSTEP_SYSROOT");
     unsetenv("NCCL_IB_TIMEOUT");
+    unsetenv("LOCKSTEP_FAKE_DEVICE");
     tree_remove(scene->tree);
     scene->pid = 0;
 }

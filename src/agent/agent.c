@@ -659,6 +659,18 @@ static int agent_on_finding(void *user, const struct finding *finding)
     return outbox_finding(&agent->outbox, finding);
 }
 
+static size_t agent_jobs(void *user, uint32_t *pid, size_t room)
+{
+    const struct agent *agent = user;
+    size_t count = 0;
+
+    for (size_t i = 0; i < agent->entries && count < room; i++) {
+        if (agent->entry[i].watch && (pid[count] = watch_pid(agent->entry[i].watch)))
+            count++;
+    }
+    return count;
+}
+
 int agent_open(const struct agent_settings *settings, struct agent **ret, struct err *err)
 {
     CLEAN(agent_clean) struct agent *agent = calloc(1, sizeof(*agent));
@@ -705,6 +717,7 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
                                                                  .root = settings->sysroot,
                                                                  .kmsg = settings->kmsg,
                                                                  .put = agent_on_finding,
+                                                                 .jobs = agent_jobs,
                                                                  .user = agent });
     *ret = TAKE(agent);
     return 0;

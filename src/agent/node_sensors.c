@@ -22,12 +22,13 @@
 #define FINDINGS_MAX 600 /* in a window; further ones are lost, and counted */
 #define PROGRAMS_MAX 300 /* of these about programs: any user can let them crash without end */
 #define KNOWN_MAX 4096
+#define JOBS_NS (10 * NS_PER_S)
 
 struct node_sensors {
     struct node_sensors_settings settings;
     struct sense *sense;
     struct map reported; /* id -> when */
-    int64_t now_ns, window_ns;
+    int64_t now_ns, window_ns, jobs_ns;
     unsigned in_window, programs;
     uint64_t lost;
 };
@@ -106,6 +107,17 @@ static void sensors_on_finding(void *user, const struct finding *finding, uint32
     carrier->programs += program;
 }
 
+static void sensors_jobs(struct node_sensors *carrier, int64_t now_ns)
+{
+    uint32_t pid[SENSE_JOBS];
+
+    if (!carrier->settings.jobs || (carrier->jobs_ns && now_ns - carrier->jobs_ns < JOBS_NS))
+        return;
+    carrier->jobs_ns = now_ns;
+    sense_set_jobs(carrier->sense, pid,
+                   carrier->settings.jobs(carrier->settings.user, pid, COUNT(pid)));
+}
+
 void node_sensors_turn(struct node_sensors *carrier, int64_t now_ns)
 {
     struct sense_now now = { now_ns, time_real_ns() };
@@ -118,6 +130,8 @@ void node_sensors_turn(struct node_sensors *carrier, int64_t now_ns)
         carrier->in_window = carrier->programs = 0;
         carrier->lost = 0;
     }
-    if (now_ns >= sense_next_ns(carrier->sense))
-        sense_step(carrier->sense, &now, sensors_on_finding, carrier);
+    if (now_ns < sense_next_ns(carrier->sense))
+        return;
+    sensors_jobs(carrier, now_ns);
+    sense_step(carrier->sense, &now, sensors_on_finding, carrier);
 }

@@ -395,7 +395,7 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
         core_steps_give_up(core);
         judge_state_end(&core->judge, core_run_end_ns(core, now->mono_ns));
     }
-    core_join_findings(core, now->real_ns);
+    core_join_findings(core, now->real_ns, last != 0);
     core_emit_verdicts(core, now->real_ns, emit, arg);
     core_emit_decisions(core, now, last, emit, arg);
     if (last || now->mono_ns - core->ledger_ns >= LEDGER_NS) {

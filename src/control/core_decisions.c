@@ -54,7 +54,9 @@ void core_take_finding(struct core *core, const struct frame *frame)
 {
     struct finding finding;
 
-    if (finding_get(reader_of(frame->payload, frame->payload_bytes), &finding) == 0)
+    /* Whatever a program can cause or write justifies no action. */
+    if (finding_get(reader_of(frame->payload, frame->payload_bytes), &finding) == 0 &&
+        !finding_is_of_program(&finding))
         policy_finding(core->policy, &finding);
 }
 

@@ -93,7 +93,7 @@ int core_feed_known(struct core *core, const struct frame *frame)
 }
 
 /* What nodes observed explains verdicts. */
-void core_join_findings(struct core *core, int64_t real_ns)
+void core_join_findings(struct core *core, int64_t real_ns, bool last)
 {
     const struct environments_attempt *now = &core->facts.environments.now;
     const struct finding *finding[RUN_FACTS_FINDINGS];
@@ -113,6 +113,7 @@ void core_join_findings(struct core *core, int64_t real_ns)
                 &(struct cause_facts){ .finding = finding,
                                        .count = core->facts.findings,
                                        .bridge_ns = settings_port_bridge_ns(setting, settings),
-                                       .now_real_ns = real_ns });
+                                       .now_real_ns = real_ns,
+                                       .last = last });
     settings_judge(&core->judge, setting, settings);
 }

@@ -67,7 +67,8 @@ void core_steps_give_up(struct core *core); /* as core_steps_clear(), and counts
 
 /* core_findings.c: what nodes observed */
 int core_feed_known(struct core *core, const struct frame *frame);
-void core_join_findings(struct core *core, int64_t real_ns); /* to the verdicts they explain */
+/* To the verdicts they explain. */
+void core_join_findings(struct core *core, int64_t real_ns, bool last);
 
 /* core_decisions.c: the core and its policy */
 int core_feed_request(struct core *core, struct reader in);

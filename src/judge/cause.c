@@ -13,9 +13,11 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "judge/cause_private.h"
 #include "wire/kernel/xid.h"
 
 #define SURE 0.95
+#define PRESSURE_WORDS 20         /* bytes of the text that say which */
 #define UNSURE 0.8                /* at most, where the node alone is named */
 #define CLOSED_NS (30 * NS_PER_S) /* a verdict that ended so long ago is still explained */
 
@@ -35,7 +37,8 @@ static const struct cause_rule {
 } rules[] = {
     { VERDICT_STRAGGLER, DEVICE, DEVICE | OPEN, FINDING_WARN, false, false },
     { VERDICT_STRAGGLER, BIT(STORAGE), FILES, FINDING_WARN, false, false },
-    { VERDICT_STRAGGLER, BIT(THERMAL) | BIT(HOST_MEMORY), BIT(CPU), FINDING_WARN, false, false },
+    { VERDICT_STRAGGLER, BIT(THERMAL) | BIT(HOST_MEMORY) | BIT(CPU), BIT(CPU), FINDING_WARN, false,
+      false },
     { VERDICT_CRASH, DEVICE | BIT(CPU) | BIT(HOST_MEMORY), OPEN | DEVICE, FINDING_ERROR, false,
       false },
     { VERDICT_CRASH, DEVICE | BIT(CPU) | BIT(HOST_MEMORY) | BIT(USER_CODE), UINT32_MAX,
@@ -81,8 +84,7 @@ static const uint8_t layers[FINDING_KIND_COUNT] = {
     [FINDING_STORAGE] = LAYER_STORAGE,
 };
 
-/* The layer of a verdict that such a finding explains; LAYER_UNKNOWN: it explains none. */
-static unsigned cause_layer(const struct finding *finding)
+unsigned cause_layer(const struct finding *finding)
 {
     const struct xid *xid;
 
@@ -165,8 +167,17 @@ static bool cause_is_there(const struct verdict *verdict, const struct finding *
             (NETWORK >> verdict->layer & 1));
 }
 
-static bool cause_suffices(const struct judge_state *judge, const struct tracked_verdict *tracked,
-                           const struct cause_facts *facts, const struct finding *finding)
+/* What slows the CPUs of a node does not slow its GPUs, nor the other way round. */
+static bool cause_is_of_part(unsigned named, const struct finding *finding)
+{
+    if (finding->kind == FINDING_THERMAL) /* of a CPU */
+        return !verdict_layer_is_device(named);
+    return named != LAYER_CPU ||
+           (finding->kind != FINDING_GPU_CLOCK && finding->kind != FINDING_GPU_POWER);
+}
+
+bool cause_suffices(const struct judge_state *judge, const struct tracked_verdict *tracked,
+                    const struct cause_facts *facts, const struct finding *finding)
 {
     const struct verdict *verdict = &tracked->verdict;
     unsigned layer = cause_layer(finding);
@@ -177,7 +188,7 @@ static bool cause_suffices(const struct judge_state *judge, const struct tracked
     int64_t down_ns = cause_port_down_ns(finding, facts->now_real_ns);
     bool ends = down_ns >= facts->bridge_ns; /* ... the communication over that port */
 
-    if (layer == LAYER_UNKNOWN || (finding->pid && !process) ||
+    if (layer == LAYER_UNKNOWN || (finding->pid && !process) || !cause_is_of_part(named, finding) ||
         (!process && !cause_is_there(verdict, finding)) ||
         (down_ns >= 0 && !ends && verdict->kind != VERDICT_SYNC_STALL) ||
         !cause_in_time(&judge->limits, verdict, finding, process || cause_is_lasting(finding)))
@@ -223,8 +234,7 @@ static void cause_words(const struct tracked_verdict *tracked, const struct caus
         snprintf(out, room, "%.*s", bytes, finding->text);
 }
 
-static void cause_add_line(struct verdict_line *list, uint32_t *count,
-                           const struct finding *finding)
+void cause_add_line(struct verdict_line *list, uint32_t *count, const struct finding *finding)
 {
     struct verdict_line *line;
 
@@ -282,6 +292,31 @@ static void cause_echo(const struct judge_state *judge, struct tracked_verdict *
     tracked->changed |= verdict->echo_count != before;
 }
 
+/* A limit that is reached, or too little for all: beside a rank that lacks CPU time it is evidence.  The judge says what it
+ * lacks in more words, so it is no cause.
+ */
+static void cause_pressure(const struct judge_state *judge, struct tracked_verdict *tracked,
+                           const struct cause_facts *facts)
+{
+    struct verdict *verdict = &tracked->verdict;
+
+    for (size_t i = 0; i < facts->count && verdict->because_count < VERDICT_LINES; i++) {
+        const struct finding *finding = facts->finding[i];
+        bool known = false;
+
+        if (finding->kind != FINDING_HOST_PRESSURE || finding->code == FINDING_PRESSURE_IO ||
+            finding->origin != FINDING_FROM_SENSOR || !cause_names_node(verdict, finding->node) ||
+            !cause_in_time(&judge->limits, verdict, finding, false))
+            continue;
+        for (uint32_t j = 0; j < verdict->because_count; j++) /* its numbers change */
+            known |= strncmp(verdict->because[j].what, finding->text, PRESSURE_WORDS) == 0;
+        if (known)
+            continue;
+        cause_add_line(verdict->because, &verdict->because_count, finding);
+        tracked->changed = true;
+    }
+}
+
 void cause_judge(struct judge_state *judge, const struct cause_facts *facts)
 {
     for (uint32_t i = 0; facts->count && i < judge->verdicts.count; i++) {
@@ -291,6 +326,8 @@ void cause_judge(struct judge_state *judge, const struct cause_facts *facts)
         if (!tracked->open && !tracked->changed &&
             facts->now_real_ns - tracked->verdict.until_real_ns > CLOSED_NS)
             continue;
+        if (tracked->verdict.kind == VERDICT_STRAGGLER && tracked->verdict.layer == LAYER_CPU)
+            cause_pressure(judge, tracked, facts);
         first = cause_find(judge, tracked, facts);
         if (!first)
             continue;
@@ -298,4 +335,5 @@ void cause_judge(struct judge_state *judge, const struct cause_facts *facts)
         for (size_t j = 0; j < facts->count; j++)
             cause_echo(judge, tracked, facts, first, facts->finding[j]);
     }
+    cause_fault_judge(judge, facts);
 }

@@ -2,7 +2,7 @@
  *
  * One pass after all judges, at each tick.  No judge knows it: a verdict names the culprit, and a finding on its node, of
  * its time and of a matching kind explains it.  The earliest sufficient finding sets layer and cause; later ones are
- * follow-on errors.
+ * follow-on errors.  A finding that hurts no rank is a node fault of its own.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,6 +17,7 @@ struct cause_facts {
     size_t count;
     int64_t bridge_ns; /* a port that is down for so long ends the communication (settings.h) */
     int64_t now_real_ns;
+    bool last; /* the run is over: what has hurt no rank will not */
 };
 
 /* Lines that a program wrote have no effect. */

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "core/clean.h"
+#include "wire/finding.h"
 
 #define TIMEOUT_UNIT_NS INT64_C(4096) /* times 2^NCCL_IB_TIMEOUT */
 #define TIMEOUT_MAX 22                /* above it is no value that NCCL passes on */
@@ -135,13 +136,77 @@ static void settings_add(struct tracked_verdict *tracked, const struct setting *
     tracked->changed = true;
 }
 
+/* The value that a variable has on a node; NULL: it is not set there. */
+static const char *settings_on(const struct setting *setting, size_t count, const char *node,
+                               const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(setting[i].name, name) == 0 &&
+            (!setting[i].node[0] || !node[0] || strcmp(setting[i].node, node) == 0))
+            return setting[i].value;
+    }
+    return NULL;
+}
+
+/* "mlx5_0,mlx5_1:1", "=eth0", "^docker,lo": beginnings of names, whole names, or all but these. */
+static bool settings_list_has(const char *list, const char *name)
+{
+    bool except = *list == '^', exact, found = false;
+
+    list += except;
+    exact = *list == '=';
+    list += exact;
+    while (*list) {
+        size_t bytes = strcspn(list, ",:");
+
+        if (bytes && strncmp(list, name, bytes) == 0 && (!exact || !name[bytes]))
+            found = true;
+        list += strcspn(list, ",");
+        list += *list == ',';
+    }
+    return found != except;
+}
+
+/* Whether NCCL uses the adapter that leads to the file servers of this node, "eth0" or "ib0 mlx5_0". */
+static bool settings_shares(const struct setting *setting, size_t count,
+                            const struct setting *storage)
+{
+    const char *off = settings_on(setting, count, storage->node, "NCCL_IB_DISABLE");
+    const char *net = settings_on(setting, count, storage->node, "NCCL_NET");
+    const char *adapter = strchr(storage->value, ' '), *list;
+    char interface[32];
+
+    if (adapter && !(off && strcmp(off, "1") == 0) &&
+        !(net && strncasecmp(net, "Socket", sizeof("Socket")) == 0)) {
+        list = settings_on(setting, count, storage->node, "NCCL_IB_HCA");
+        return !list || settings_list_has(list, adapter + 1);
+    }
+    snprintf(interface, sizeof(interface), "%.*s", (int)strcspn(storage->value, " "),
+             storage->value);
+    list = settings_on(setting, count, storage->node, "NCCL_SOCKET_IFNAME");
+    return list && settings_list_has(list, interface);
+}
+
+static void settings_storage(struct tracked_verdict *tracked, const struct setting *setting,
+                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(setting[i].name, ENVIRONMENT_STORAGE) == 0 &&
+            settings_shares(setting, count, &setting[i]))
+            settings_add(tracked, &setting[i], "storage and NCCL share this network adapter");
+    }
+}
+
 void settings_judge(struct judge_state *judge, const struct setting *setting, size_t count)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
+        if (tracked->open && tracked->verdict.kind == VERDICT_CHECKPOINT_STALL)
+            settings_storage(tracked, setting, count);
         if (!tracked->open || tracked->verdict.kind != VERDICT_SYNC_STALL)
             continue;
+        settings_storage(tracked, setting, count);
         for (size_t j = 0; j < count; j++) {
             for (size_t k = 0; k < COUNT(rules); k++) {
                 const char *value = settings_value(&setting[j], rules[k].name);

@@ -414,7 +414,8 @@ static void state_verdict_table_age(struct judge_state *judge, const struct past
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
         if (!tracked->open || tracked->verdict.kind == VERDICT_CRASH ||
-            tracked->verdict.kind == VERDICT_HANG || tracked->verdict.kind == VERDICT_DESYNC)
+            tracked->verdict.kind == VERDICT_HANG || tracked->verdict.kind == VERDICT_DESYNC ||
+            tracked->verdict.kind == VERDICT_NODE_FAULT) /* no step says how a node is */
             continue;
         if (past->step < tracked->seen_step && again < tracked->seen_step)
             tracked->seen_step = again; /* a restart went back further */

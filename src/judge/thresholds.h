@@ -54,7 +54,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double ledger_data_explained, ledger_typical_least;
     double dumps_unseen_share, dumps_near_end, traces_straggles, traces_fit, diff_alike;
     double kernel_round, kernel_before, kernel_before_pid, kernel_after_crash, kernel_after,
-        kernel_unwatched;
+        kernel_unwatched, kernel_fault_after, kernel_fault_lasts;
     double learn_prompt, learn_pace_least, learn_pace_clear, clock_wall;
 };
 

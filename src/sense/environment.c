@@ -19,6 +19,7 @@
 
 #define ENVIRON_BYTES (256 * 1024)
 #define MAPS_BYTES (2 * 1024 * 1024)
+#define MOUNTS_BYTES (256 * 1024)
 #define LIBRARIES_MAX 64 /* mappings of them that are read */
 #define DIGEST_BITS 20
 
@@ -98,7 +99,7 @@ static bool environment_is_one_of(const char *name, const char *const *list, siz
     return false;
 }
 
-static bool environment_is_secret(const char *name)
+bool environment_is_secret(const char *name)
 {
     for (size_t i = 0; i < COUNT(secret_words); i++) {
         if (strcasestr(name, secret_words[i]))
@@ -107,8 +108,8 @@ static bool environment_is_secret(const char *name)
     return false;
 }
 
-static void environment_pair_add(struct environment *environment, const char *name,
-                                 const char *value, bool digest)
+void environment_pair_add(struct environment *environment, const char *name, const char *value,
+                          bool digest)
 {
     struct environment_pair *pair;
 
@@ -242,6 +243,18 @@ static void environment_take_libraries(int proc_fd, struct environment *environm
     environment_add_libraries(environment, memory, text);
 }
 
+/* As the process sees it: its own mounts and its own network. */
+static void environment_take_storage(const char *root, int proc_fd, struct environment *environment)
+{
+    CLEAN(free_clean) char *mounts = NULL, *routes = NULL;
+    size_t bytes;
+
+    if (environment_file_read(proc_fd, "mountinfo", MOUNTS_BYTES, &mounts, &bytes) < 0)
+        return;
+    environment_file_read(proc_fd, "net/route", MOUNTS_BYTES, &routes, &bytes);
+    environment_add_storage(environment, root, mounts, routes ? routes : "");
+}
+
 static void environment_take_node(const char *root, struct environment *environment)
 {
     static const struct {
@@ -274,6 +287,7 @@ int environment_collect_at(const char *root, int proc_fd, struct environment *re
     if (!environment.pair)
         return err_nomem(err);
     environment_take_node(root, &environment);
+    environment_take_storage(root, proc_fd, &environment);
     environment_take_libraries(proc_fd, &environment);
     result = environment_take_variables(proc_fd, &environment);
     if (result < 0) {

@@ -26,4 +26,17 @@ void environment_add_variables(struct environment *environment, char *text, size
 /* The lines of a maps file, ended by NUL; `memory`: to read build ids from, -1: none. */
 void environment_add_libraries(struct environment *environment, int memory, char *maps);
 
+/* ---- environment_storage.c ---- */
+
+/* File systems of servers with their options, the interfaces that lead to them ("storage.interface"), and the firmware of the node's
+ * network adapters; from the texts of mountinfo and net/route.
+ */
+void environment_add_storage(struct environment *environment, const char *root,
+                             const char *mountinfo, const char *routes);
+
+/* ---- for the files of this part ---- */
+void environment_pair_add(struct environment *environment, const char *name, const char *value,
+                          bool digest);
+bool environment_is_secret(const char *name);
+
 #endif

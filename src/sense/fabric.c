@@ -2,7 +2,7 @@
  *
  * A port that was never up, or that carried no data in the minutes before, is not in use: what happens to it is noted and no
  * fault.  One that goes down is reported at once, and again with its duration when it is back: whether a job survives that
- * depends on the job's settings (judge/settings.h).
+ * depends on the job's settings (judge/settings.h).  Ports come and go: one that is gone is down.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -19,6 +19,7 @@
 #include "wire/decision.h"
 
 #define PORTS_MAX 64
+#define LIST_READS 10              /* reads after which ports are looked for again */
 #define FLAPS 3                    /* losses ... */
 #define FLAPS_NS (3600 * NS_PER_S) /* ... in so long a time foretell more */
 #define USED_BYTES (1 << 20)       /* sent since the last read: somebody uses the port */
@@ -66,21 +67,35 @@ struct fabric {
     struct tree tree;
     struct port port[PORTS_MAX];
     size_t ports;
+    unsigned reads;
     char device[32]; /* whose ports are listed */
     const struct sense_now *now;
     struct sense_report *report;
 };
 
+static void port_ignore(void *user, const char *name)
+{
+    (void)user;
+    (void)name;
+}
+
 static void port_add(struct fabric *fabric, bool infiniband, const char *name, const char *folder)
 {
     struct port *port = &fabric->port[fabric->ports];
+    char physical[128];
 
+    for (size_t i = 0; i < fabric->ports; i++) {
+        if (strcmp(fabric->port[i].folder, folder) == 0)
+            return;
+    }
     if (fabric->ports == PORTS_MAX || strlen(name) >= sizeof(port->name) ||
         strlen(folder) >= sizeof(port->folder))
         return;
     *port = (struct port){ .infiniband = infiniband };
     snprintf(port->name, sizeof(port->name), "%s", name);
     snprintf(port->folder, sizeof(port->folder), "%s", folder);
+    snprintf(physical, sizeof(physical), "%s/device/physfn", folder);
+    port->virtual = !infiniband && tree_list(&fabric->tree, physical, port_ignore, NULL) >= 0;
     fabric->ports++;
 }
 
@@ -118,6 +133,12 @@ static void fabric_net_interface(void *user, const char *name)
         port_add(fabric, false, name, folder);
 }
 
+static void fabric_list(struct fabric *fabric)
+{
+    tree_list(&fabric->tree, "/sys/class/infiniband", fabric_ib_device, fabric);
+    tree_list(&fabric->tree, "/sys/class/net", fabric_net_interface, fabric);
+}
+
 static int fabric_open(const struct sense_place *place, void **state, struct err *err)
 {
     struct fabric *fabric = calloc(1, sizeof(*fabric));
@@ -125,8 +146,7 @@ static int fabric_open(const struct sense_place *place, void **state, struct err
     if (!fabric)
         return -ENOMEM;
     fabric->tree.root = place->root;
-    tree_list(&fabric->tree, "/sys/class/infiniband", fabric_ib_device, fabric);
-    tree_list(&fabric->tree, "/sys/class/net", fabric_net_interface, fabric);
+    fabric_list(fabric);
     if (!fabric->ports) {
         free(fabric);
         return err_set(err, -ENODEV, "/sys/class/infiniband, /sys/class/net: no port");
@@ -150,14 +170,28 @@ static int port_is_up(const struct fabric *fabric, const struct port *port)
     return text[0] == '1';
 }
 
+static bool port_is_gone(const struct fabric *fabric, const struct port *port)
+{
+    char text[64];
+
+    return tree_read(&fabric->tree, text, sizeof(text),
+                     port->infiniband ? "%s/state" : "%s/operstate", port->folder) == -ENOENT &&
+           tree_read(&fabric->tree, text, sizeof(text), "%s/uevent", port->folder) == -ENOENT &&
+           tree_list(&fabric->tree, port->folder, port_ignore, NULL) == -ENOENT;
+}
+
 static void port_traffic(struct fabric *fabric, struct port *port)
 {
     int64_t value, unit = port->infiniband ? 4 : 1; /* words, bytes */
 
-    port->sent_unknown = !tree_number(
-        &fabric->tree, &value,
-        port->infiniband ? "%s/counters/port_xmit_data" : "%s/statistics/tx_bytes", port->folder);
-    if (!port->sent_unknown && tree_counter_grown(&port->sent, value) * unit >= USED_BYTES)
+    if (!tree_number(&fabric->tree, &value,
+                     port->infiniband ? "%s/counters/port_xmit_data" : "%s/statistics/tx_bytes",
+                     port->folder)) {
+        port->sent_unknown = !port->sent.known; /* of one that is gone it was known */
+        return;
+    }
+    port->sent_unknown = false;
+    if (tree_counter_grown(&port->sent, value) * unit >= USED_BYTES)
         port->used_ns = fabric->now->mono_ns;
 }
 
@@ -187,14 +221,14 @@ static void port_flaps(struct fabric *fabric, struct port *port)
     sense_report(fabric->report, &finding, 0);
 }
 
-static void port_down(struct fabric *fabric, struct port *port)
+static void port_down(struct fabric *fabric, struct port *port, const char *how)
 {
     if (port->down.id[0])
         return;
     port_flaps(fabric, port);
     port->down = sense_finding(fabric->now, FINDING_PORT, FINDING_CLASS_FABRIC,
                                port_is_used(fabric, port) ? FINDING_ERROR : FINDING_INFO,
-                               port->name, "port %s is down%s", port->name,
+                               port->name, "port %s is %s%s", port->name, how,
                                port_is_used(fabric, port) ? "" : ", which carried no data");
     port->down.code = FINDING_PORT_DOWN;
     port->down.action = ACTION_INSPECT;
@@ -225,7 +259,9 @@ static void port_state(struct fabric *fabric, struct port *port)
         port->was_up = true;
         port_up_again(fabric, port);
     } else if (up == 0 && port->was_up) {
-        port_down(fabric, port);
+        port_down(fabric, port, "down");
+    } else if (up < 0 && port->was_up && !port->virtual && port_is_gone(fabric, port)) {
+        port_down(fabric, port, "gone"); /* a virtual one was given to a container */
     }
     if (up != 1 ||
         !tree_number(&fabric->tree, &rate, port->infiniband ? "%s/rate" : "%s/speed", port->folder))
@@ -274,6 +310,8 @@ static int fabric_read(void *state, const struct sense_now *now, struct sense_re
 
     fabric->now = now;
     fabric->report = report;
+    if (fabric->reads++ % LIST_READS == LIST_READS - 1)
+        fabric_list(fabric);
     for (size_t i = 0; i < fabric->ports; i++) {
         port_traffic(fabric, &fabric->port[i]);
         port_state(fabric, &fabric->port[i]);

@@ -9,6 +9,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "sense/job/job_cgroups.h"
 #include "sense/sensors.h"
 #include "sense/tree.h"
 #include "sense/trend.h"
@@ -23,10 +24,11 @@
 static const struct pressure {
     const char *name, *line, *what;
     double least;
+    uint32_t code;
 } pressures[] = {
-    { "cpu", "some", "processes wait for a CPU", 60 },
-    { "memory", "full", "all processes wait for memory", 20 },
-    { "io", "full", "all processes wait for storage", 40 },
+    { "cpu", "some", "processes wait for a CPU", 60, FINDING_PRESSURE_CPU },
+    { "memory", "full", "all processes wait for memory", 20, FINDING_PRESSURE_MEMORY },
+    { "io", "full", "all processes wait for storage", 40, FINDING_PRESSURE_IO },
 };
 
 struct controller {
@@ -42,6 +44,8 @@ struct host {
     struct tree_counter throttled[CPUS_MAX];
     int64_t cpus;
     struct tree_counter steal, all;
+    const struct sense_jobs *jobs;
+    struct job_cgroups *cgroups;
     const struct sense_now *now;
     struct sense_report *report;
 };
@@ -67,6 +71,7 @@ static int host_open(const struct sense_place *place, void **state, struct err *
     if (!host)
         return -ENOMEM;
     host->tree.root = place->root;
+    host->jobs = place->jobs;
     tree_list(&host->tree, "/sys/devices/system/edac/mc", host_controller, host);
     while (host->cpus < CPUS_MAX &&
            tree_read(&host->tree, text, sizeof(text),
@@ -78,6 +83,11 @@ static int host_open(const struct sense_place *place, void **state, struct err *
         tree_read(&host->tree, text, sizeof(text), "/proc/pressure/cpu") <= 0) {
         free(host);
         return err_set(err, -ENODEV, "/proc/stat, /proc/pressure, edac: none is there");
+    }
+    host->cgroups = job_cgroups_create();
+    if (!host->cgroups) {
+        free(host);
+        return -ENOMEM;
     }
     *state = host;
     return 0;
@@ -109,6 +119,7 @@ static void host_pressure(struct host *host)
         finding =
             sense_finding(host->now, FINDING_HOST_PRESSURE, FINDING_CLASS_HOST, FINDING_WARN,
                           pressure->name, "%s: %.0f %% of the last 10 s", pressure->what, percent);
+        finding.code = pressure->code;
         sense_hold(host->report, &finding);
     }
 }
@@ -134,6 +145,7 @@ static void host_steal(struct host *host)
     finding = sense_finding(host->now, FINDING_HOST_PRESSURE, FINDING_CLASS_HOST, FINDING_WARN,
                             "steal", "the hypervisor took %.0f %% of the CPU time",
                             100.0 * (double)stolen / (double)total);
+    finding.code = FINDING_PRESSURE_CPU;
     sense_hold(host->report, &finding);
 }
 
@@ -212,17 +224,22 @@ static int host_read(void *state, const struct sense_now *now, struct sense_repo
     host_throttle(host);
     for (size_t i = 0; i < host->controllers; i++)
         host_memory(host, &host->controller[i]);
+    job_cgroups_read(host->cgroups, &host->tree, host->jobs, now, report);
     return 0;
 }
 
 static void host_close(void *state)
 {
-    free(state);
+    struct host *host = state;
+
+    job_cgroups_destroy(host->cgroups);
+    free(host);
 }
 
 const struct sensor sensor_host = {
     .name = "host",
-    .summary = "pressure, stolen CPU time, throttled CPUs, memory errors",
+    .summary =
+        "pressure, stolen CPU time, throttled CPUs, memory errors, limits of the jobs' cgroups",
     .fix = "mount /proc and /sys; pressure needs a kernel with CONFIG_PSI, started with psi=1",
     .period_ns = 5 * NS_PER_S,
     .open = host_open,

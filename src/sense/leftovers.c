@@ -19,6 +19,7 @@
 #include "sense/tree.h"
 
 #define STUCK_MAX 256
+#define FILES_MAX 4096 /* of a process */
 
 struct leftovers {
     struct tree tree;
@@ -87,7 +88,7 @@ static void leftovers_process(void *user, const char *name)
     leftovers->pid = (uint32_t)strtoul(name, NULL, 10);
     leftovers->gpu[0] = '\0';
     snprintf(folder, sizeof(folder), "/proc/%.20s/fd", name);
-    tree_list(&leftovers->tree, folder, leftovers_fd_of_gpu, leftovers);
+    tree_list_some(&leftovers->tree, folder, FILES_MAX, leftovers_fd_of_gpu, leftovers);
     if (!leftovers->gpu[0])
         return;
     leftovers->stuck[leftovers->stucks++] = leftovers->pid;

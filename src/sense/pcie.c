@@ -20,6 +20,7 @@
 #include "wire/decision.h"
 
 #define DEVICES_MAX 128
+#define LIST_READS 6           /* reads after which devices are looked for again */
 #define CORRECTED_PER_READ 100 /* in a read of the sensor; fewer are normal on long cables */
 
 enum pcie_class {
@@ -32,6 +33,8 @@ enum pcie_class {
 struct pcie_device {
     char name[32];
     enum pcie_class class;
+    bool virtual;  /* made and removed by its driver */
+    bool seen;     /* in the newest list */
     int64_t width; /* at the first read */
     struct tree_counter corrected, nonfatal, fatal;
     struct sense_trend trend; /* of corrected errors */
@@ -41,6 +44,7 @@ struct pcie {
     struct tree tree;
     struct pcie_device device[DEVICES_MAX];
     size_t devices;
+    unsigned reads;
     const struct sense_now *now;
     struct sense_report *report;
 };
@@ -64,16 +68,40 @@ static enum pcie_class pcie_class_of(const struct tree *tree, const char *name)
     return class >> 8 == 0x0108 ? PCIE_DISK : PCIE_OTHER;
 }
 
+static void pcie_ignore(void *user, const char *name)
+{
+    (void)user;
+    (void)name;
+}
+
+static struct pcie_device *pcie_find(struct pcie *pcie, const char *name)
+{
+    for (size_t i = 0; i < pcie->devices; i++) {
+        if (strcmp(pcie->device[i].name, name) == 0)
+            return &pcie->device[i];
+    }
+    return NULL;
+}
+
 static void pcie_found(void *user, const char *name)
 {
     struct pcie *pcie = user;
-    enum pcie_class class = pcie_class_of(&pcie->tree, name);
-    struct pcie_device *device = &pcie->device[pcie->devices];
+    struct pcie_device *device = pcie_find(pcie, name);
+    char folder[96];
+    enum pcie_class class;
 
+    if (device) {
+        device->seen = true;
+        return;
+    }
+    class = pcie_class_of(&pcie->tree, name);
+    device = &pcie->device[pcie->devices];
     if (class == PCIE_OTHER || pcie->devices == DEVICES_MAX || strlen(name) >= sizeof(device->name))
         return;
-    *device = (struct pcie_device){ .class = class };
+    *device = (struct pcie_device){ .class = class, .seen = true };
     snprintf(device->name, sizeof(device->name), "%s", name);
+    snprintf(folder, sizeof(folder), "/sys/bus/pci/devices/%s/physfn", name);
+    device->virtual = tree_list(&pcie->tree, folder, pcie_ignore, NULL) >= 0;
     pcie->devices++;
 }
 
@@ -188,13 +216,42 @@ static void pcie_errors(struct pcie *pcie, struct pcie_device *device)
     }
 }
 
+/* Devices come and go.  A list that cannot be read says nothing. */
+static void pcie_list(struct pcie *pcie)
+{
+    for (size_t i = 0; i < pcie->devices; i++)
+        pcie->device[i].seen = false;
+    if (tree_list(&pcie->tree, "/sys/bus/pci/devices", pcie_found, pcie) >= 0)
+        return;
+    for (size_t i = 0; i < pcie->devices; i++)
+        pcie->device[i].seen = true;
+}
+
+static void pcie_gone(struct pcie *pcie, struct pcie_device *device)
+{
+    struct finding finding =
+        sense_finding(pcie->now, FINDING_PCIE, FINDING_CLASS_HARDWARE, FINDING_ERROR, device->name,
+                      "%s %s is gone from the PCI bus", class_names[device->class], device->name);
+
+    finding.code = 2;
+    finding.action = ACTION_INSPECT;
+    if (!device->virtual)
+        sense_hold(pcie->report, &finding);
+}
+
 static int pcie_read(void *state, const struct sense_now *now, struct sense_report *report)
 {
     struct pcie *pcie = state;
 
     pcie->now = now;
     pcie->report = report;
+    if (pcie->reads++ % LIST_READS == LIST_READS - 1)
+        pcie_list(pcie);
     for (size_t i = 0; i < pcie->devices; i++) {
+        if (!pcie->device[i].seen) {
+            pcie_gone(pcie, &pcie->device[i]);
+            continue;
+        }
         pcie_link(pcie, &pcie->device[i]);
         pcie_errors(pcie, &pcie->device[i]);
     }

@@ -39,6 +39,7 @@ struct sense_slot {
 
 struct sense {
     struct sense_place place;
+    struct sense_jobs jobs;
     struct sense_slot slot[SENSORS_MAX];
     size_t slots;
     struct held held[HELD_MAX];
@@ -161,6 +162,7 @@ int sense_create(const struct sense_place *place, const char *only, struct sense
     if (!sense)
         return -ENOMEM;
     sense->place = *place;
+    sense->place.jobs = &sense->jobs;
     for (size_t i = 0; i < sensor_count && sense->slots < SENSORS_MAX; i++) {
         struct sense_slot *slot = &sense->slot[sense->slots];
 
@@ -183,6 +185,12 @@ void sense_destroy(struct sense *sense)
             sense->slot[i].sensor->close(sense->slot[i].state);
     }
     free(sense);
+}
+
+void sense_set_jobs(struct sense *sense, const uint32_t *pid, size_t count)
+{
+    sense->jobs.count = MIN(count, (size_t)SENSE_JOBS);
+    memcpy(sense->jobs.pid, pid, sense->jobs.count * sizeof(*pid));
 }
 
 static void slot_read(struct sense *sense, size_t which, const struct sense_now *now,

@@ -15,13 +15,21 @@
 #include "core/err.h"
 #include "wire/finding.h"
 
+#define SENSE_JOBS 512
+
+struct sense_jobs { /* processes of jobs on this node: ranks, or all of users who run one */
+    uint32_t pid[SENSE_JOBS];
+    size_t count; /* 0: none is known */
+};
+
 struct sense_place {  /* where to read; the texts outlive the sensors */
     const char *root; /* stands before /proc, /sys and /dev; "" here */
     /* A file, FIFO or device of kernel records, or a directory that has one with the name of the node; NULL: root/dev/kmsg */
     const char *kmsg;
-    const char *nvml; /* library; NULL: the usual one */
-    const char *node; /* name of this node */
-    bool from_start;  /* records that were written before now count, too */
+    const char *nvml;              /* library; NULL: the usual one */
+    const char *node;              /* name of this node */
+    const struct sense_jobs *jobs; /* as they are now; set by sense_create() */
+    bool from_start;               /* records that were written before now count, too */
 };
 
 struct sense_now {

@@ -1,5 +1,7 @@
 /* storage.c - local disks: state of NVMe controllers, latency and stalls of block devices.
  *
+ * What is slow and holds no file of a job is noted and no fault.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <ctype.h>
@@ -10,6 +12,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "sense/job/job_disks.h"
 #include "sense/sensors.h"
 #include "sense/tree.h"
 #include "wire/decision.h"
@@ -27,10 +30,19 @@ struct disk {
     struct tree_counter done, ms;
 };
 
+struct disk_controller { /* of NVMe, in this node */
+    char name[16];
+    bool seen;
+};
+
 struct storage {
     struct tree tree;
     struct disk disk[DISKS_MAX];
     size_t disks;
+    struct disk_controller controller[DISKS_MAX];
+    size_t controllers;
+    const struct sense_jobs *jobs;
+    struct job_disks *used;
     const struct sense_now *now;
     struct sense_report *report;
 };
@@ -43,9 +55,15 @@ static int storage_open(const struct sense_place *place, void **state, struct er
     if (!storage)
         return -ENOMEM;
     storage->tree.root = place->root;
+    storage->jobs = place->jobs;
     if (tree_read(&storage->tree, text, sizeof(text), "/proc/diskstats") < 0) {
         free(storage);
         return err_set(err, -ENODEV, "/proc/diskstats: not there");
+    }
+    storage->used = job_disks_create();
+    if (!storage->used) {
+        free(storage);
+        return -ENOMEM;
     }
     *state = storage;
     return 0;
@@ -72,6 +90,18 @@ static struct disk *disk_find(struct storage *storage, const char *name)
     return disk;
 }
 
+static const char *disk_unused(const struct storage *storage, const struct disk *disk)
+{
+    return job_disks_has(storage->used, disk->name, storage->now->mono_ns)
+               ? ""
+               : ", which holds no file of a job";
+}
+
+static unsigned disk_severity(const struct storage *storage, const struct disk *disk, unsigned used)
+{
+    return disk_unused(storage, disk)[0] ? FINDING_INFO : used;
+}
+
 static void disk_slow(struct storage *storage, struct disk *disk, int64_t done, int64_t ms)
 {
     int64_t limit_ms = disk->spinning ? SLOW_SPINNING_MS : SLOW_MS;
@@ -79,9 +109,10 @@ static void disk_slow(struct storage *storage, struct disk *disk, int64_t done, 
 
     if (done < REQUESTS_LEAST || ms / done < limit_ms)
         return;
-    finding = sense_finding(storage->now, FINDING_STORAGE, FINDING_CLASS_STORAGE, FINDING_WARN,
-                            disk->name, "disk %s takes %lld ms for each request", disk->name,
-                            (long long)(ms / done));
+    finding = sense_finding(storage->now, FINDING_STORAGE, FINDING_CLASS_STORAGE,
+                            disk_severity(storage, disk, FINDING_WARN), disk->name,
+                            "disk %s takes %lld ms for each request%s", disk->name,
+                            (long long)(ms / done), disk_unused(storage, disk));
     finding.action = ACTION_INSPECT;
     sense_hold(storage->report, &finding);
 }
@@ -93,9 +124,10 @@ static void disk_stuck(struct storage *storage, struct disk *disk, int64_t done,
     disk->stuck = done == 0 && waiting > 0 ? disk->stuck + 1 : 0;
     if (disk->stuck < STUCK_READS)
         return;
-    finding = sense_finding(storage->now, FINDING_STORAGE, FINDING_CLASS_STORAGE, FINDING_ERROR,
-                            disk->name, "disk %s completes no request, %lld wait", disk->name,
-                            (long long)waiting);
+    finding = sense_finding(storage->now, FINDING_STORAGE, FINDING_CLASS_STORAGE,
+                            disk_severity(storage, disk, FINDING_ERROR), disk->name,
+                            "disk %s completes no request, %lld wait%s", disk->name,
+                            (long long)waiting, disk_unused(storage, disk));
     finding.code = 1;
     finding.action = ACTION_INSPECT;
     sense_hold(storage->report, &finding);
@@ -121,12 +153,51 @@ static void disk_line(struct storage *storage, const char *line)
     disk_stuck(storage, disk, done, waiting);
 }
 
+/* One behind a network comes and goes as somebody likes. */
+static void storage_nvme_seen(struct storage *storage, const char *name)
+{
+    char text[16];
+
+    for (size_t i = 0; i < storage->controllers; i++) {
+        if (strcmp(storage->controller[i].name, name) == 0) {
+            storage->controller[i].seen = true;
+            return;
+        }
+    }
+    if (storage->controllers == DISKS_MAX || strlen(name) >= sizeof(storage->controller[0].name) ||
+        tree_read(&storage->tree, text, sizeof(text), "/sys/class/nvme/%s/transport", name) <= 0 ||
+        strcmp(text, "pcie") != 0)
+        return;
+    snprintf(storage->controller[storage->controllers].name, sizeof(storage->controller[0].name),
+             "%s", name);
+    storage->controller[storage->controllers++].seen = true;
+}
+
+static void storage_nvme_gone(struct storage *storage)
+{
+    for (size_t i = 0; i < storage->controllers; i++) {
+        const char *name = storage->controller[i].name;
+        struct finding finding;
+
+        if (storage->controller[i].seen) {
+            storage->controller[i].seen = false;
+            continue;
+        }
+        finding = sense_finding(storage->now, FINDING_NVME, FINDING_CLASS_STORAGE, FINDING_ERROR,
+                                name, "disk controller %s is gone", name);
+        finding.code = 1;
+        finding.action = ACTION_INSPECT;
+        sense_hold(storage->report, &finding);
+    }
+}
+
 static void storage_nvme_state(void *user, const char *name)
 {
     struct storage *storage = user;
     char text[32];
     struct finding finding;
 
+    storage_nvme_seen(storage, name);
     if (tree_read(&storage->tree, text, sizeof(text), "/sys/class/nvme/%s/state", name) <= 0 ||
         strcmp(text, "live") == 0 || strcmp(text, "new") == 0)
         return;
@@ -144,6 +215,7 @@ static int storage_read(void *state, const struct sense_now *now, struct sense_r
 
     storage->now = now;
     storage->report = report;
+    job_disks_look(storage->used, &storage->tree, storage->jobs, now->mono_ns);
     if (tree_read(&storage->tree, text, sizeof(text), "/proc/diskstats") > 0) {
         for (char *line = text, *end; *line; line = end) {
             end = line + strcspn(line, "\n");
@@ -152,12 +224,16 @@ static int storage_read(void *state, const struct sense_now *now, struct sense_r
         }
     }
     tree_list(&storage->tree, "/sys/class/nvme", storage_nvme_state, storage);
+    storage_nvme_gone(storage);
     return 0;
 }
 
 static void storage_close(void *state)
 {
-    free(state);
+    struct storage *storage = state;
+
+    job_disks_destroy(storage->used);
+    free(storage);
 }
 
 const struct sensor sensor_storage = {

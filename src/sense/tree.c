@@ -126,6 +126,28 @@ int tree_list(const struct tree *tree, const char *folder, tree_each *each, void
     return count;
 }
 
+int tree_list_some(const struct tree *tree, const char *folder, unsigned most, tree_each *each,
+                   void *user)
+{
+    CLEAN(dir_clean) DIR *dir = NULL;
+    const struct dirent *entry;
+    char path[PATH_MAX];
+    unsigned count = 0;
+
+    if (snprintf(path, sizeof(path), "%s%s", tree->root, folder) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    dir = opendir(path);
+    if (!dir)
+        return -errno;
+    while (count < most && (entry = readdir(dir))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        each(user, entry->d_name);
+        count++;
+    }
+    return (int)count;
+}
+
 int64_t tree_counter_grown(struct tree_counter *counter, int64_t value)
 {
     int64_t grown = !counter->known ? 0 : value >= counter->last ? value - counter->last : value;

@@ -28,6 +28,10 @@ bool tree_field(const char *text, const char *word, int64_t *ret);
 typedef void tree_each(void *user, const char *name);
 int tree_list(const struct tree *tree, const char *folder, tree_each *each, void *user);
 
+/* The same for the first `most` names, in any order: for folders whose size another user decides. */
+int tree_list_some(const struct tree *tree, const char *folder, unsigned most, tree_each *each,
+                   void *user);
+
 /* A number that only grows, or begins again when its device does. */
 struct tree_counter {
     bool known;

@@ -163,7 +163,8 @@ static void verdict_print_cost(const struct verdict *verdict, FILE *out)
         fprintf(out, "  cost so far: %.1f GPU-seconds\n", verdict->gpu_seconds);
     if (verdict->device[0])
         fprintf(out, "  on %s\n", show_clean(verdict->device, clean, sizeof(clean)));
-    if (verdict->group[0])
+    if (verdict->group[0] &&
+        verdict->kind != VERDICT_NODE_FAULT) /* there it repeats node and device */
         fprintf(out, "  group %s\n", show_clean(verdict->group, clean, sizeof(clean)));
 }
 

@@ -115,6 +115,13 @@ unsigned finding_origin_of(const char *name)
 /* By the monotonic clock where it is known: the kernel keeps that time with a line, while the time of the day is
  * computed again, and differs a little, whenever the line is read.
  */
+const char *finding_forecast(const struct finding *finding)
+{
+    const char *at = strstr(finding->text, "; " FINDING_FORECAST);
+
+    return finding->origin == FINDING_FROM_SENSOR && at ? at + strlen("; " FINDING_FORECAST) : NULL;
+}
+
 bool finding_is_of_program(const struct finding *finding)
 {
     return finding->class == FINDING_CLASS_APP || finding->origin == FINDING_FROM_USER ||

@@ -78,6 +78,9 @@ enum finding_origin { /* who wrote the line */
 
 #define FINDING_PORT_DOWN                                                                          \
     0 /* code of a port; of one that is up again `count` is how many seconds it was not */
+#define FINDING_PRESSURE_CPU 1 /* codes of FINDING_HOST_PRESSURE: what is scarce */
+#define FINDING_PRESSURE_MEMORY 2
+#define FINDING_PRESSURE_IO 3
 #define NODE_SENDER "node-%s" /* who sends a node's findings and checks; see spool.h */
 #define FINDING_RANKS 64
 #define FINDING_ID 20
@@ -106,6 +109,10 @@ unsigned finding_kind_of(const char *name); /* 0: no such name */
 unsigned finding_class_of(const char *name);
 unsigned finding_severity_of(const char *name);
 unsigned finding_origin_of(const char *name);
+
+/* What a leading indicator foretells: the end of its text, behind "forecast: "; NULL: it is none. */
+#define FINDING_FORECAST "forecast: "
+const char *finding_forecast(const struct finding *finding);
 
 /* About what a program did, or written by one: any user of the node can cause as many as it likes. */
 bool finding_is_of_program(const struct finding *finding);
@@ -165,6 +172,9 @@ struct environment {
     uint32_t count;
     struct environment_pair *pair; /* get allocates; free with environment_fini() */
 };
+
+/* The name of what leads to file servers: "eth0", or "ib0 mlx5_0". */
+#define ENVIRONMENT_STORAGE "storage.interface"
 
 /* Names of an environment that the root daemon of a node sends: which user a run (the directory of its rings) or a process of
  * the node belongs to.  Rank and attempt are 0 there.

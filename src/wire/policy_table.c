@@ -22,8 +22,6 @@ unsigned verdict_kind_severity(unsigned kind)
     case VERDICT_CRASH:
     case VERDICT_CORRUPTION:
         return FINDING_FATAL;
-    case VERDICT_NODE_FAULT:
-        return FINDING_ERROR;
     case VERDICT_IMBALANCE:
         return FINDING_INFO;
     default:

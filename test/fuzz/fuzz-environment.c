@@ -1,6 +1,6 @@
 /* fuzz-environment.c - what a rank's process shows of itself: environ, maps and the ELF images in its memory.
  *
- * The first byte selects the parser.
+ * The first byte selects the parser; mounts and routes are divided by the first tab.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -55,6 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size - 1] = text[size] = '\0';
     if (data[0] == 'e')
         environment_add_variables(&environment, text, size - 1);
+    else if (data[0] == 's' && strchr(text, '\t'))
+        environment_add_storage(&environment, "/nowhere", text, strchr(text, '\t') + 1);
     else if (data[0] == 'm')
         environment_add_libraries(&environment, -1, text);
     else

@@ -75,6 +75,11 @@ other_node()
     exec 9>&-
     cp "$TAP/out" "$TAP/answer"
     says "the same line of the other node explains nothing" hang 'v["device"], v["nodes"]' "(None, ['n1'])"
+    faults=$(python3 -c '
+import json, sys
+print([(v["nodes"], v["device"], v["layer"], v["ranks"]) for v in json.load(open(sys.argv[1]))["verdicts"] if v["kind"] == "node-fault"])' "$TAP/answer")
+    is "it is a fault of that node, which hurts no rank" "$faults" "[(['n0'], 'nvme0', 'storage', [])]"
+    ok "the log says that again" "$LOCKSTEP" why --replay other
 }
 timed other_node
 

@@ -368,6 +368,19 @@ static int node_on_finding(void *user, const struct finding *finding)
     return node_facts_finding(node->facts, finding, NULL);
 }
 
+/* Of users who have a run here, by what the kernel says of their processes: a ring may name any process. */
+static size_t node_jobs(void *user, uint32_t *pid, size_t room)
+{
+    const struct node *node = user;
+    size_t count = 0;
+
+    for (size_t i = 0; node->owners && i < node->users; i++) {
+        if (node->user[i].runs)
+            count += owners_processes(node->owners, node->user[i].uid, pid + count, room - count);
+    }
+    return count;
+}
+
 static void node_sensors_open(struct node *node)
 {
     if (!node->facts || !node->settings->sense)
@@ -377,6 +390,7 @@ static void node_sensors_open(struct node *node)
                                                              .root = node->settings->sysroot,
                                                              .kmsg = node->settings->kmsg,
                                                              .put = node_on_finding,
+                                                             .jobs = node_jobs,
                                                              .user = node });
 }
 

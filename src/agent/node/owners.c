@@ -118,6 +118,19 @@ void owners_process(struct owners *owners, uint32_t pid)
         owners_report(owners, uid, NODE_OWNS_PID, text);
 }
 
+size_t owners_processes(const struct owners *owners, uid_t uid, uint32_t *pid, size_t room)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < owners->now.size && count < room; i++) {
+        const struct map_slot *slot = &owners->now.slot[i];
+
+        if (slot->used && slot->value == uid)
+            pid[count++] = (uint32_t)slot->key;
+    }
+    return count;
+}
+
 void owners_turn(struct owners *owners, int64_t now_ns)
 {
     CLEAN(dir_clean) DIR *dir = NULL;

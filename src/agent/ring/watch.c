@@ -88,7 +88,7 @@ static void watch_send_ring(struct watch *watch)
                               .world = watch->info.world,
                               .attempt = watch->info.attempt,
                               .ring = watch->ring,
-                              .pid = watch->proc ? (uint32_t)proc_ref(watch->proc)->pid : 0,
+                              .pid = watch_pid(watch),
                               .open_ns = (int64_t)watch->info.open_mono_ns,
                               .has_layout = watch->info.has_layout };
 
@@ -577,6 +577,11 @@ void watch_end(struct watch *watch, int64_t now_ns)
 uint32_t watch_attempt(const struct watch *watch)
 {
     return watch->info.attempt;
+}
+
+uint32_t watch_pid(const struct watch *watch)
+{
+    return watch->proc ? (uint32_t)proc_ref(watch->proc)->pid : 0;
 }
 
 /* ---- birth and death ---- */

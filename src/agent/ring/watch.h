@@ -34,6 +34,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *name, 
                struct err *err);
 void watch_close(struct watch *watch);
 uint32_t watch_attempt(const struct watch *watch); /* that the ring is of */
+uint32_t watch_pid(const struct watch *watch);     /* on this node; 0: not known */
 /* Reads the ring and /proc, writes facts.  Returns false when all was written and the watch can be closed. */
 bool watch_tick(struct watch *watch, int64_t now_ns);
 /* All watches have had their tick: tells what waited for the steps of other ranks. */

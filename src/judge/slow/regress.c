@@ -137,7 +137,8 @@ static bool regress_is_explained(const struct judge_state *judge)
         const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
         if (tracked->open && tracked->verdict.kind != VERDICT_REGRESSION &&
-            tracked->verdict.kind != VERDICT_CORRUPTION && tracked->verdict.kind != VERDICT_CRASH)
+            tracked->verdict.kind != VERDICT_CORRUPTION && tracked->verdict.kind != VERDICT_CRASH &&
+            tracked->verdict.kind != VERDICT_NODE_FAULT)
             return true;
     }
     return false;

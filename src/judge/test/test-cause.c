@@ -121,6 +121,52 @@ static void the_disk_explains_the_rank_that_waits_for_data(void **state)
     scene_end(&scene);
 }
 
+static void heat_of_a_cpu_slows_no_gpu_and_that_of_a_gpu_no_cpu(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    add(&scene, FINDING_THERMAL, "n1", -5);
+    assert_int_equal(judged(&scene), LAYER_GPU);
+    add(&scene, FINDING_GPU_CLOCK, "n1", -5);
+    assert_int_equal(judged(&scene), LAYER_THERMAL);
+    assert_string_equal(scene.tracked->verdict.device, "d1");
+    scene_end(&scene);
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_CPU);
+    add(&scene, FINDING_GPU_CLOCK, "n1", -5);
+    assert_int_equal(judged(&scene), LAYER_CPU);
+    scene_end(&scene);
+}
+
+static void pressure_is_evidence_beside_a_rank_that_lacks_cpu_time(void **state)
+{
+    struct finding *pressure, same;
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_CPU);
+    pressure = add(&scene, FINDING_HOST_PRESSURE, "n1", -5);
+    pressure->code = FINDING_PRESSURE_CPU;
+    pressure->origin = FINDING_FROM_SENSOR;
+    snprintf(pressure->text, sizeof(pressure->text), "processes wait for a CPU: 81 %%");
+    judged(&scene);
+    snprintf(pressure->text, sizeof(pressure->text), "processes wait for a CPU: 92 %%");
+    judged(&scene);
+    assert_int_equal(scene.tracked->verdict.because_count, 2); /* once */
+    assert_string_equal(scene.tracked->verdict.cause, "slow");
+    assert_true(scene.tracked->verdict.confidence > 0.8);
+    same = *pressure;
+    add(&scene, FINDING_EDAC, "n1", -3); /* a cause, though it is later */
+    assert_int_equal(judged(&scene), LAYER_HOST_MEMORY);
+    scene_end(&scene);
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    *add(&scene, FINDING_HOST_PRESSURE, "n1", -5) = same;
+    judged(&scene);
+    assert_int_equal(scene.tracked->verdict.because_count, 1);
+    scene_end(&scene);
+}
+
 static void what_a_judge_learns_later_does_not_undo_the_cause(void **state)
 {
     struct scene scene;
@@ -251,6 +297,132 @@ static void an_unused_port_explains_nothing(void **state)
     scene_end(&scene);
 }
 
+/* ---- node faults ---- */
+
+static const struct tracked_verdict *node_fault(const struct scene *scene)
+{
+    const struct tracked_verdict *fault = NULL;
+
+    for (uint32_t i = 0; i < scene->judge.verdicts.count; i++) {
+        if (scene->judge.verdicts.tracked[i]->verdict.kind != VERDICT_NODE_FAULT)
+            continue;
+        assert_null(fault); /* one */
+        fault = scene->judge.verdicts.tracked[i];
+    }
+    return fault;
+}
+
+/* The scene is judged 10 s after the verdict about rank 2 began. */
+static void what_hurts_no_rank_is_a_fault_of_its_node(void **state)
+{
+    const struct tracked_verdict *fault;
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    add(&scene, FINDING_NVME, "n1", -20);
+    judged(&scene);
+    assert_null(node_fault(&scene)); /* it may still hurt one */
+    scene.finding[0].real_ns -= 60 * NS_PER_S;
+    assert_int_equal(judged(&scene), LAYER_GPU);
+    fault = node_fault(&scene);
+    assert_non_null(fault);
+    assert_true(fault->open && fault->changed);
+    assert_int_equal(fault->verdict.rank_count, 0);
+    assert_int_equal(fault->verdict.layer, LAYER_STORAGE);
+    assert_string_equal(fault->verdict.node[0], "n1");
+    assert_string_equal(fault->verdict.device, "d0");
+    assert_string_equal(fault->verdict.cause, "nvme broke");
+    assert_int_equal(fault->verdict.because_count, 2);
+    scene.judge.verdicts.tracked[1]->changed = false;
+    judged(&scene);
+    assert_false(node_fault(&scene)->changed); /* nothing new */
+    scene.finding[0].real_ns -= 3600 * NS_PER_S;
+    judged(&scene);
+    assert_false(node_fault(&scene)->open);
+    assert_true(node_fault(&scene)->verdict.until_real_ns > 0);
+    scene_end(&scene);
+}
+
+static void what_foretells_is_a_fault_at_once_with_its_forecast(void **state)
+{
+    struct finding *rising;
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    rising = add(&scene, FINDING_EDAC, "n0", 9);
+    rising->severity = FINDING_INFO;
+    rising->origin = FINDING_FROM_SENSOR;
+    judged(&scene);
+    assert_null(node_fault(&scene)); /* information only */
+    snprintf(rising->text, sizeof(rising->text), "memory errors of mc0 rise; forecast: more");
+    judged(&scene);
+    assert_non_null(node_fault(&scene));
+    assert_string_equal(node_fault(&scene)->verdict.cause, "memory errors of mc0 rise");
+    assert_non_null(strstr(node_fault(&scene)->verdict.because[0].what, "forecast: more"));
+    assert_true(node_fault(&scene)->verdict.confidence < 0.8);
+    scene_end(&scene);
+}
+
+static void the_most_severe_finding_of_a_device_is_its_fault(void **state)
+{
+    struct finding *second;
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_DATA);
+    add(&scene, FINDING_GPU_ECC, "n1", -200)->severity = FINDING_WARN;
+    judged(&scene);
+    assert_string_equal(node_fault(&scene)->verdict.cause, "gpu-ecc broke");
+    second = add(&scene, FINDING_XID, "n1", -100);
+    second->code = 79;
+    snprintf(second->device, sizeof(second->device), "d0");
+    judged(&scene);
+    assert_string_equal(node_fault(&scene)->verdict.cause, "xid broke");
+    assert_int_equal(node_fault(&scene)->verdict.because_count, 3);
+    scene_end(&scene);
+}
+
+static void a_fault_that_hurts_a_rank_after_all_is_over(void **state)
+{
+    struct verdict draft;
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_GPU);
+    add(&scene, FINDING_NVME, "n1", -80)->origin = FINDING_FROM_SENSOR;
+    judged(&scene);
+    assert_true(node_fault(&scene)->open);
+    draft = scene.tracked->verdict;
+    draft.layer = LAYER_DATA; /* the judge knows better now */
+    judge_state_renew(scene.tracked, &draft);
+    assert_int_equal(judged(&scene), LAYER_STORAGE);
+    assert_false(node_fault(&scene)->open);
+    assert_non_null(strstr(node_fault(&scene)->verdict.because[2].what, scene.tracked->verdict.id));
+    judged(&scene);
+    assert_false(node_fault(&scene)->open);
+    scene_end(&scene);
+}
+
+static void programs_other_nodes_and_busy_disks_are_no_fault(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, VERDICT_STRAGGLER, LAYER_CPU);
+    add(&scene, FINDING_XID, "n1", -100)->class = FINDING_CLASS_APP;
+    add(&scene, FINDING_NVME, "n1", -100)->origin = FINDING_FROM_USER;
+    add(&scene, FINDING_NVME, "n9", -100);
+    add(&scene, FINDING_STORAGE, "n1", -100)->severity = FINDING_WARN;
+    add(&scene, FINDING_PCIE, "n1", -100)->severity = FINDING_WARN;
+    add_port(&scene, FINDING_WARN, -100); /* it is up again */
+    add(&scene, FINDING_HOST_PRESSURE, "n1", -100);
+    judged(&scene);
+    assert_null(node_fault(&scene));
+    scene_end(&scene);
+}
+
 /* ---- settings ---- */
 
 static int64_t bridge_ms(const char *library, const char *timeout, const char *retries)
@@ -315,11 +487,45 @@ static void settings_that_slow_communication_are_evidence_of_a_sync_stall(void *
     scene_end(&scene);
 }
 
+static bool shares(const char *storage, const char *name, const char *value)
+{
+    const struct setting setting[] = { { "storage.interface", storage, "n1", 2, 2 },
+                                       { name, value, "", 4, 0 },
+                                       { "NCCL_SOCKET_IFNAME", "other0", "n0", 2, 0 } };
+    struct scene scene;
+    bool said;
+
+    scene_begin(&scene, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    settings_judge(&scene.judge, setting, COUNT(setting));
+    said = scene.tracked->verdict.because_count == 2;
+    if (said)
+        assert_non_null(strstr(scene.tracked->verdict.because[1].what,
+                               "on node n1: storage and NCCL share this network adapter"));
+    scene_end(&scene);
+    return said;
+}
+
+static void storage_and_nccl_on_one_adapter_are_evidence_for_a_slow_save(void **state)
+{
+    (void)state;
+    assert_true(shares("ib0 mlx5_0", "OMP_NUM_THREADS", "1")); /* NCCL takes all that there are */
+    assert_true(shares("ib0 mlx5_0", "NCCL_IB_HCA", "mlx5_2,mlx5_0:1"));
+    assert_false(shares("ib0 mlx5_0", "NCCL_IB_HCA", "mlx5_2,mlx5_3"));
+    assert_false(shares("ib0 mlx5_0", "NCCL_IB_HCA", "^mlx5_0"));
+    assert_false(shares("ib0 mlx5_0", "NCCL_IB_DISABLE", "1"));
+    assert_true(shares("eth0", "NCCL_SOCKET_IFNAME", "eth"));
+    assert_true(shares("eth0", "NCCL_SOCKET_IFNAME", "^docker,lo"));
+    assert_false(shares("eth0", "NCCL_SOCKET_IFNAME", "=eth"));
+    assert_false(shares("eth0", "OMP_NUM_THREADS", "1")); /* which one it takes is not known */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_on_a_narrow_link_is_explained_by_it),
         cmocka_unit_test(the_disk_explains_the_rank_that_waits_for_data),
+        cmocka_unit_test(heat_of_a_cpu_slows_no_gpu_and_that_of_a_gpu_no_cpu),
+        cmocka_unit_test(pressure_is_evidence_beside_a_rank_that_lacks_cpu_time),
         cmocka_unit_test(what_a_judge_learns_later_does_not_undo_the_cause),
         cmocka_unit_test(other_nodes_times_kinds_and_processes_explain_nothing),
         cmocka_unit_test(a_line_about_the_process_outweighs_an_earlier_one_about_its_node),
@@ -327,7 +533,13 @@ int main(void)
         cmocka_unit_test(a_port_that_is_down_longer_than_nccl_retries_is_the_cause),
         cmocka_unit_test(a_port_that_nccl_bridges_ends_nothing),
         cmocka_unit_test(an_unused_port_explains_nothing),
+        cmocka_unit_test(what_hurts_no_rank_is_a_fault_of_its_node),
+        cmocka_unit_test(what_foretells_is_a_fault_at_once_with_its_forecast),
+        cmocka_unit_test(the_most_severe_finding_of_a_device_is_its_fault),
+        cmocka_unit_test(a_fault_that_hurts_a_rank_after_all_is_over),
+        cmocka_unit_test(programs_other_nodes_and_busy_disks_are_no_fault),
         cmocka_unit_test(nccl_retries_as_its_version_and_its_settings_say),
+        cmocka_unit_test(storage_and_nccl_on_one_adapter_are_evidence_for_a_slow_save),
         cmocka_unit_test(settings_that_slow_communication_are_evidence_of_a_sync_stall),
     };
 

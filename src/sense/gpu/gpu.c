@@ -48,6 +48,7 @@ struct gpu {
     const char *silent; /* why there is no answer; NULL: there is one */
     bool log_is_read;   /* the kernel log has the Xids, with their processes */
     struct tree tree;
+    struct gpu_list list;
     struct gpu_memory memory[GPUS_MAX];
     struct gpu_links links[GPUS_MAX];
     struct gpu_processes processes[GPUS_MAX];
@@ -336,6 +337,14 @@ static void gpu_events(struct gpu *gpu, const struct sense_now *now, struct sens
     gpu->answer.events = 0; /* the answer may be judged again */
 }
 
+/* What its counters were says nothing about another GPU. */
+static void gpu_forget(struct gpu *gpu, unsigned index)
+{
+    gpu->memory[index] = (struct gpu_memory){ .errors.count = 0 };
+    gpu->links[index] = (struct gpu_links){ .count = 0 };
+    gpu->processes[index] = (struct gpu_processes){ .gone = 0 };
+}
+
 static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense_report *report)
 {
     gpu_events(gpu, now, report);
@@ -344,6 +353,10 @@ static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense
         struct gpu_look look = { now, report, &one->sample, "" };
 
         gpu_device_name(one, i, look.device);
+        if (!one->pci[0] && gpu->list.at[i][0]) /* it does not even tell its name any more */
+            snprintf(look.device, sizeof(look.device), "%s", gpu->list.at[i]);
+        if (gpu_list_take(&gpu->list, i, look.device))
+            gpu_forget(gpu, i);
         if (one->result < 0) {
             gpu_look_failed(&look, one->result);
             continue;
@@ -358,6 +371,7 @@ static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense
         gpu_processes_judge(&gpu->processes[i], &gpu->tree, one->process, one->processes, &look);
     }
     gpu->answer.has_links = false;
+    gpu_list_judge(&gpu->list, now, report);
 }
 
 /* No answer.  Another process starts after a while, but never while the last one is still there: a driver that hangs

@@ -6,6 +6,7 @@
 #define LOCKSTEP_SENSE_GPU_GPU_LOOK_H
 
 #include "device/nvml.h"
+#include "sense/gpu/gpu_child.h"
 #include "sense/sensor.h"
 #include "sense/tree.h"
 
@@ -15,6 +16,21 @@ struct gpu_look { /* one GPU in one read */
     const struct nvml_sample *sample;
     char device[FACT_NAME];
 };
+
+/* ---- gpu_list.c ---- */
+struct gpu_list { /* GPUs that have been there */
+    struct {
+        char name[FACT_NAME];
+        bool seen; /* in this answer */
+    } known[GPUS_MAX];
+    unsigned count;
+    char at[GPUS_MAX][FACT_NAME]; /* by number */
+};
+
+/* true: the number was another one's before. */
+bool gpu_list_take(struct gpu_list *list, unsigned index, const char *device);
+void gpu_list_judge(struct gpu_list *list, const struct sense_now *now,
+                    struct sense_report *report);
 
 /* ---- gpu_links.c ---- */
 struct gpu_links { /* of a GPU, between reads */

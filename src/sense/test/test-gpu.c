@@ -116,6 +116,24 @@ static void stage_begin(struct stage *stage)
     stage_begin_at(stage, "");
 }
 
+/* The script has three GPUs; then the second is gone, and the third has its number. */
+static void a_gpu_that_is_gone_is_found_and_its_number_is_anothers(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    play("nvml.count value 3\nnvml.0.pci text 00000000:17:00.0\nnvml.1.pci text 00000000:3B:00.0\n"
+         "nvml.2.pci text 00000000:5D:00.0\nnvml.2.ecc-uncorrected value 7\n");
+    stage_begin(&stage);
+    assert_int_equal(turn(&stage, 3), 0);
+    play("nvml.count value 2\nnvml.0.pci text 00000000:17:00.0\nnvml.1.pci text 00000000:5D:00.0\n"
+         "nvml.1.ecc-uncorrected value 7\n");
+    assert_int_equal(turn(&stage, 200), 1); /* and no new errors of memory */
+    assert_string_equal(stage.found[0].text, "the driver does not list GPU 0000:3b:00 any more");
+    assert_int_equal(turn(&stage, 3), 0);
+    sense_destroy(stage.sense);
+}
+
 static void healthy_gpus_are_silent(void **state)
 {
     struct stage stage;
@@ -459,6 +477,7 @@ static void a_process_that_is_stopped_is_late_and_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gpu_that_is_gone_is_found_and_its_number_is_anothers),
         cmocka_unit_test(healthy_gpus_are_silent),
         cmocka_unit_test(a_slowed_a_worn_and_a_lost_gpu_are_found),
         cmocka_unit_test(new_memory_errors_are_counted),

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "sense/environment.h"
@@ -438,9 +439,245 @@ static void the_reads_of_an_environment_are_bounded(void **state)
     assert_true(reads_so_far() - before < 200);
 }
 
+/* ---- devices that come and go ---- */
+
+static void take_away(const struct stage *stage, const char *path)
+{
+    char full[256];
+
+    snprintf(full, sizeof(full), "%s%s", stage->root, path);
+    tree_remove(full);
+}
+
+static bool found_within(struct stage *stage, int steps, unsigned kind, const char *device)
+{
+    for (int i = 0; i < steps; i++) {
+        step(stage);
+        if (found(stage, kind, device))
+            return true;
+    }
+    return false;
+}
+
+static void devices_that_go_are_found_and_may_return(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, "/sys/class/nvme/nvme0/transport", "pcie\n");
+    put(&stage, "/sys/class/nvme/nvme1/transport", "tcp\n");
+    put(&stage, "/sys/class/nvme/nvme1/state", "live\n");
+    assert_int_equal(step(&stage), 0);
+    take_away(&stage, "/sys/class/nvme/nvme0");
+    take_away(&stage, "/sys/class/nvme/nvme1"); /* a disk behind a network */
+    assert_int_equal(step(&stage), 1);
+    assert_string_equal(stage.found[0].text, "disk controller nvme0 is gone");
+    take_away(&stage, "/sys/class/infiniband/mlx5_0");
+    assert_int_equal(step(&stage), 1);
+    assert_string_equal(stage.found[0].text, "port mlx5_0/1 is gone");
+    assert_int_equal(stage.found[0].severity, FINDING_ERROR);
+    take_away(&stage, GPU_DIR);
+    assert_true(found_within(&stage, 8, FINDING_PCIE, "0000:3b:00.0"));
+    assert_string_equal(stage.found[0].text, "GPU 0000:3b:00.0 is gone from the PCI bus");
+    make_tree(&stage);
+    assert_int_equal(step(&stage), 1); /* how long the port was down */
+    assert_non_null(strstr(stage.found[0].text, "was down for"));
+    stage_end(&stage);
+}
+
+static void devices_that_come_are_watched(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    assert_int_equal(step(&stage), 0);
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/class", "0x030200\n");
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/vendor", "0x10de\n");
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/current_link_width", "16\n");
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/max_link_width", "16\n");
+    put(&stage, "/sys/class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n");
+    assert_false(found_within(&stage, 12, FINDING_PCIE, "0000:d8:00.0"));
+    put(&stage, "/sys/bus/pci/devices/0000:d8:00.0/current_link_width", "8\n");
+    put(&stage, "/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+    step(&stage);
+    assert_non_null(found(&stage, FINDING_PCIE, "0000:d8:00.0"));
+    assert_int_equal(found(&stage, FINDING_PCIE, "0000:d8:00.0")->severity, FINDING_ERROR);
+    assert_non_null(found(&stage, FINDING_PORT, "mlx5_1/1"));
+    stage_end(&stage);
+}
+
+/* ---- what leads to the file servers ---- */
+
+static const char *value_of(const struct environment *environment, const char *name)
+{
+    const struct environment_pair *pair = pair_of(environment, name);
+
+    return pair ? pair->value : "none";
+}
+
+static void the_adapter_of_file_servers_is_known(void **state)
+{
+    static const char mounts[] =
+        "20 1 253:0 / / rw - ext4 /dev/mapper/root rw\n"
+        "29 20 0:44 / /data rw shared:9 - nfs4 filer:/set "
+        "rw,vers=4.2,hard,clientaddr=10.1.0.7,addr=10.1.9.5\n"
+        "30 20 0:45 / /scratch rw - lustre 10.2.0.1@o2ib:/fs rw,flock\n"
+        "31 20 0:46 / /old rw - nfs elsewhere:/x rw,password=abc,addr=192.168.9.9\n";
+    static const char routes[] =
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+        "eth9\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+        "eth0\t0000010A\t00000000\t0001\t0\t0\t100\t0000FFFF\t0\t0\t0\n"
+        "ib0\t0000020A\t00000000\t0001\t0\t0\t100\t0000FFFF\t0\t0\t0\n";
+    struct environment environment = { .pair = calloc(ENVIRONMENT_PAIRS,
+                                                      sizeof(struct environment_pair)) };
+    struct stage stage;
+
+    (void)state;
+    assert_non_null(environment.pair);
+    stage_begin(&stage);
+    put(&stage, "/sys/class/net/ib0/device/infiniband/mlx5_0/node_type", "1: CA\n");
+    put(&stage, "/sys/class/infiniband/mlx5_0/fw_ver", "28.39.1002\n");
+    environment_add_storage(&environment, stage.root, mounts, routes);
+    assert_string_equal(value_of(&environment, "firmware mlx5_0"), "28.39.1002");
+    assert_string_equal(value_of(&environment, "mount /data"), "nfs4 rw,vers=4.2,hard");
+    assert_string_equal(value_of(&environment, "mount /scratch"), "lustre rw,flock");
+    assert_string_equal(value_of(&environment, "mount /old"), "nfs rw");
+    assert_string_equal(value_of(&environment, "mount /"), "none");
+    assert_int_equal(environment.count, 7);
+    assert_string_equal(environment.pair[2].value, "eth0");
+    assert_string_equal(environment.pair[4].value, "ib0 mlx5_0");
+    assert_string_equal(environment.pair[6].value, "eth9");
+    environment_fini(&environment);
+    stage_end(&stage);
+}
+
+/* ---- jobs ---- */
+
+#define GROUP "/sys/fs/cgroup/slurm/job_7/step_0"
+#define JOB 4711
+
+static void job_begin(struct stage *stage)
+{
+    const uint32_t pid[] = { JOB };
+
+    put(stage, "/proc/4711/cgroup", "0::/slurm/job_7/step_0\n");
+    put(stage, GROUP "/cpu.stat", "usage_usec 5\nnr_periods 1000\nnr_throttled 10\n");
+    put(stage, GROUP "/memory.events", "low 0\nhigh 3\nmax 0\noom 0\noom_kill 1\n");
+    put(stage, "/sys/fs/cgroup/slurm/job_7/cpu.stat", "nr_periods 100\nnr_throttled 10\n");
+    put(stage, "/sys/fs/cgroup/slurm/job_7/memory.events", "high 7\nmax 0\noom_kill 2\n");
+    put(stage, "/sys/fs/cgroup/slurm/job_7/memory.events.local", "high 0\nmax 0\noom_kill 0\n");
+    sense_set_jobs(stage->sense, pid, COUNT(pid));
+}
+
+static void limits_of_a_jobs_cgroup_are_findings(void **state)
+{
+    const struct finding *finding;
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    job_begin(&stage);
+    assert_int_equal(step(&stage), 0); /* what was before the first look counts for nothing */
+    put(&stage, GROUP "/cpu.stat", "usage_usec 9\nnr_periods 1100\nnr_throttled 58\n");
+    put(&stage, GROUP "/memory.events", "low 0\nhigh 3\nmax 4\noom 1\noom_kill 2\n");
+    assert_int_equal(step(&stage), 3);
+    finding = found(&stage, FINDING_OOM, "/slurm/job_7/step_0");
+    assert_non_null(finding);
+    assert_int_equal(finding->severity, FINDING_ERROR);
+    assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "/slurm/job_7/step_0"));
+    assert_non_null(strstr(stage.found[0].text, "48 %"));
+    assert_int_equal(step(&stage), 0);
+    /* The limit of the job, and what another step of it caused. */
+    put(&stage, "/sys/fs/cgroup/slurm/job_7/memory.events", "high 99\nmax 9\noom_kill 9\n");
+    assert_int_equal(step(&stage), 0);
+    put(&stage, "/sys/fs/cgroup/slurm/job_7/memory.events.local", "high 2\nmax 0\noom_kill 0\n");
+    assert_int_equal(step(&stage), 1);
+    assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "/slurm/job_7"));
+    stage_end(&stage);
+}
+
+static void link_to(const struct stage *stage, const char *target, const char *path)
+{
+    char full[256];
+
+    put(stage, path, ""); /* and its folders */
+    snprintf(full, sizeof(full), "%s%s", stage->root, path);
+    assert_int_equal(unlink(full), 0);
+    assert_int_equal(symlink(target, full), 0);
+}
+
+/* The job has a file on the second partition of nvme1n1, and maps one that lies on a volume on sda. */
+static void files_begin(struct stage *stage)
+{
+    put(stage, "/sys/devices/nvme1n1/nvme1n1p2/partition", "2\n");
+    put(stage, "/sys/devices/dm-0/slaves/sda", "");
+    put(stage, "/sys/block/nvme1n1/queue/rotational", "0\n");
+    put(stage, "/sys/block/sda/queue/rotational", "0\n");
+    link_to(stage, "../../devices/nvme1n1/nvme1n1p2", "/sys/dev/block/259:3");
+    link_to(stage, "../../devices/nvme1n1/nvme1n1p2", "/sys/class/block/nvme1n1p2");
+    link_to(stage, "../../devices/dm-0", "/sys/dev/block/253:0");
+    link_to(stage, "../../devices/dm-0", "/sys/class/block/dm-0");
+    put(stage, "/proc/4711/mountinfo",
+        "20 1 253:0 / / rw - ext4 /dev/mapper/root rw\n"
+        "29 20 259:3 / /data rw,noatime shared:1 - xfs /dev/nvme1n1p2 rw\n"
+        "30 20 0:44 / /home rw - nfs4 filer:/home rw\n");
+    put(stage, "/proc/4711/fdinfo/5", "pos:\t0\nflags:\t0100000\nmnt_id:\t29\nino:\t7\n");
+    put(stage, "/proc/4711/fdinfo/6", "pos:\t0\nflags:\t0100000\nmnt_id:\t30\nino:\t7\n");
+    link_to(stage, "/data/shard-0", "/proc/4711/fd/5");
+    link_to(stage, "/home/ada/train.py", "/proc/4711/fd/6");
+    link_to(stage, "socket:[77]", "/proc/4711/fd/7");
+    put(stage, "/proc/4711/maps",
+        "55d0-55d1 r-xp 00000000 fd:00 1234                   /usr/bin/python3\n"
+        "7ffc-7ffd rw-p 00000000 00:00 0                      [stack]\n");
+}
+
+static void put_disks(const struct stage *stage, long long done, long long ms)
+{
+    static const char *const names[] = { "nvme0n1", "nvme1n1", "sda" };
+    char text[512] = "";
+
+    for (size_t i = 0; i < COUNT(names); i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 " 259 0 %s %lld 0 800 %lld 0 0 0 0 0 100 100\n", names[i], done, ms);
+    put(stage, "/proc/diskstats", text);
+}
+
+static void a_slow_disk_without_files_of_jobs_is_no_fault(void **state)
+{
+    struct stage stage;
+    long long done = 0, ms = 0;
+
+    (void)state;
+    stage_begin(&stage);
+    job_begin(&stage);
+    files_begin(&stage);
+    put_disks(&stage, done, ms);
+    step(&stage);
+    /* A child looks; until it has answered, any disk may be in use. */
+    do {
+        usleep(20000);
+        put_disks(&stage, done += 100, ms); /* all is well in between */
+        step(&stage);
+        put_disks(&stage, done += 100, ms += 90000);
+        step(&stage);
+    } while (found(&stage, FINDING_STORAGE, "nvme0n1")->severity != FINDING_INFO && done < 200000);
+    assert_int_equal(found(&stage, FINDING_STORAGE, "nvme0n1")->severity, FINDING_INFO);
+    assert_non_null(strstr(found(&stage, FINDING_STORAGE, "nvme0n1")->text, "no file of a job"));
+    assert_int_equal(found(&stage, FINDING_STORAGE, "nvme1n1")->severity, FINDING_WARN);
+    assert_int_equal(found(&stage, FINDING_STORAGE, "sda")->severity, FINDING_WARN);
+    stage_end(&stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_that_go_are_found_and_may_return),
+        cmocka_unit_test(devices_that_come_are_watched),
+        cmocka_unit_test(the_adapter_of_file_servers_is_known),
+        cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
+        cmocka_unit_test(a_slow_disk_without_files_of_jobs_is_no_fault),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
         cmocka_unit_test(a_healthy_node_is_silent),
         cmocka_unit_test(what_changes_is_found_once_while_it_lasts),

@@ -220,13 +220,18 @@ bool device_nvme(const struct kernel_scan *scan, struct kernel_event *event)
     return kernel_begins(event->device, "nvme") || scan_pci_in(at, scan->end, true, event->device);
 }
 
-/* Floppies, optical disks and loop devices say nothing about the storage of a job. */
+static bool kernel_is_loop(const char *name)
+{
+    return kernel_begins(name, "loop");
+}
+
+/* Floppies and optical disks say nothing about the storage of a job. */
 static bool kernel_is_disk(const char *name)
 {
     return !(kernel_begins(name, "fd") && isdigit((unsigned char)name[2])) &&
            !(kernel_begins(name, "sr") && isdigit((unsigned char)name[2])) &&
-           !kernel_begins(name, "loop") && !kernel_begins(name, "ram") &&
-           !kernel_begins(name, "zram") && !kernel_begins(name, "nbd");
+           !kernel_begins(name, "ram") && !kernel_begins(name, "zram") &&
+           !kernel_begins(name, "nbd");
 }
 
 /* "I/O error, dev sdb, sector 2048 ..." */
@@ -246,6 +251,8 @@ bool device_block(const struct kernel_scan *scan, struct kernel_event *event)
     if (skip == 8 && at[1] == 'o')
         skip = 4;
     scan_word(at + skip, scan->end, " ,:.", event->device, sizeof(event->device));
+    if (kernel_is_loop(event->device) && !scan_has(scan, "(WRITE)"))
+        return false; /* whoever detaches one gets errors of its last reads */
     return event->device[0] && kernel_is_disk(event->device);
 }
 
@@ -274,6 +281,18 @@ bool device_scsi(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "sd 4:0:1:0: attempting task abort! scmd(...)", "mpt3sas_cm0: fault_state(0x265d)!", "megaraid_sas 0000:03:00.0: ..." */
+bool device_sas(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    if (device_scsi(scan, event))
+        return true;
+    if (!kernel_line_begins(scan, "mpt") && !kernel_line_begins(scan, "megaraid_sas"))
+        return false;
+    if (!scan_pci_in(scan->text, scan->end, true, event->device))
+        scan_word(scan->text, scan->end, " :", event->device, sizeof(event->device));
+    return true;
+}
+
 /* "nvme2n1: detected capacity change from 30003124224 to 0" */
 bool device_vanished(const struct kernel_scan *scan, struct kernel_event *event)
 {
@@ -282,7 +301,7 @@ bool device_vanished(const struct kernel_scan *scan, struct kernel_event *event)
     if (!to || (to + 5 < scan->end && isdigit((unsigned char)to[5])))
         return false;
     scan_word(scan->text, scan->end, " :", event->device, sizeof(event->device));
-    return kernel_is_disk(event->device);
+    return kernel_is_disk(event->device) && !kernel_is_loop(event->device);
 }
 
 /* "EXT4-fs error (device sda1): ...", "XFS (nvme0n1p1): ...", "Aborting journal on device dm-0-8." */

@@ -66,6 +66,7 @@ bool device_module(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_nvme(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_block(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_ata(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_sas(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_scsi(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_vanished(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_power(const struct kernel_scan *scan, struct kernel_event *event);

@@ -33,13 +33,27 @@ static bool words_failed(const struct kernel_scan *scan, const struct kernel_wor
            !words_any(scan, words->innocent);
 }
 
+/* "ena 0000:00:03.0 eth0: tx_timeout: 1": drivers print their counters after a reset. */
+static bool words_is_counter(const struct kernel_scan *scan)
+{
+    const char *at = scan->end;
+
+    while (at > scan->text && isdigit((unsigned char)at[-1]))
+        at--;
+    if (at == scan->end || at - scan->text < 4 || at[-1] != ' ' || at[-2] != ':')
+        return false;
+    for (at -= 2; at > scan->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_');)
+        at--;
+    return at - scan->text >= 2 && at[-1] == ' ' && at[-2] == ':';
+}
+
 /* The driver also says much about requests of programs that it refuses; only these are about the GPU itself. */
 bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = {
         { "cannot proceed with booting", "annot initialize GSP", "to be reset", "needs a reset",
           "bad register read", "GPU is lost", "GPU lost", "not responding", "in a bad state",
-          "unrecoverable", "Uncorrectable" },
+          "unrecoverable", "Uncorrectable", "Timed out waiting" },
         { "Rate limiting", "off the bus" }
     };
 
@@ -65,7 +79,7 @@ bool words_nic(const struct kernel_scan *scan, struct kernel_event *event)
         { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink" }
     };
 
-    return words_failed(scan, &words) && device_nic(scan, event);
+    return words_failed(scan, &words) && !words_is_counter(scan) && device_nic(scan, event);
 }
 
 /* "dm-0: writeback error on inode 71, offset ..., sector ...", "XFS (sda1): writeback error on sector ..." */
