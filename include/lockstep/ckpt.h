@@ -222,6 +222,29 @@ struct lockstep_ckpt_status {
 LOCKSTEP_API int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt,
                                           struct lockstep_ckpt_status *ret);
 
+/* What the stages of a save took: of the newest one that is verified, with `no_verify` of the newest that is written. */
+struct lockstep_ckpt_spans {
+    size_t size;        /* sizeof(struct lockstep_ckpt_spans) */
+    uint64_t step;      /* of the save */
+    uint64_t bytes;     /* of this rank's file */
+    uint64_t copy_ns;   /* the training waited for it, fence() included */
+    uint64_t write_ns;  /* until the file was synced, without the turn that it waited for */
+    uint64_t digest_ns; /* part of write_ns */
+    uint64_t commit_ns; /* until all ranks had written theirs, and the point was committed */
+    uint64_t verify_ns; /* reading it back */
+    /* Tensors with elements, and how many of them are bit for bit as in the save before. */
+    uint64_t tensors, unchanged;
+    /* The same of the optimizer's moments: tensors of more than one number whose names begin with "optim".  All of
+     * them, after training steps: the program saves an optimizer that it does not use.
+     */
+    uint64_t moments, moments_unchanged;
+    char disk[64]; /* where the directory is, such as "nvme0n1p1 (ext4)"; "": not known */
+};
+
+/* -ENODATA: no save has come so far. */
+LOCKSTEP_API int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt,
+                                         struct lockstep_ckpt_spans *ret);
+
 /* ---- restoring ---- */
 
 /* Fills the registered tensors, and the blobs, from the point of `step`, or from the newest one that is

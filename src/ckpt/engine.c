@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/disk_name.h"
 #include "ckpt/engine_private.h"
 #include "ckpt/store/point.h"
 #include "core/clean.h"
@@ -121,6 +122,8 @@ int lockstep_ckpt_open(const struct lockstep_ckpt_settings *settings, struct loc
     }
     if (result == 0)
         result = ckpt->dir_fd = engine_directory_open(settings->directory, &err);
+    if (result >= 0)
+        disk_name_of(ckpt->dir_fd, ckpt->spans.disk);
     if (result >= 0)
         result = writer_link_open(ckpt, &err);
     if (result < 0) {
@@ -399,6 +402,23 @@ int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_st
     size = MIN(ret->size, sizeof(*ret));
     ckpt->status.size = size;
     memcpy(ret, &ckpt->status, size);
+    return engine_result(ckpt, 0);
+}
+
+int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_spans *ret)
+{
+    size_t size;
+
+    if (!ckpt)
+        return -ENODEV;
+    if (!ret || ret->size < sizeof(size_t))
+        return err_set(&ckpt->err, -EINVAL, "spans without a size");
+    writer_link_drain(ckpt, 0);
+    if (!ckpt->has_spans)
+        return err_set(&ckpt->err, -ENODATA, "no save has come so far");
+    size = MIN(ret->size, sizeof(*ret));
+    ckpt->spans.size = size;
+    memcpy(ret, &ckpt->spans, size);
     return engine_result(ckpt, 0);
 }
 

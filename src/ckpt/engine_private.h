@@ -51,6 +51,8 @@ struct lockstep_ckpt {
     struct copier copier;
     struct engine_image image[ARENA_IMAGES];
     struct lockstep_ckpt_status status;
+    struct lockstep_ckpt_spans spans;
+    bool has_spans;
     int64_t fence_ns;
     uint64_t fenced_step;                       /* of the last save */
     uint64_t number, written, verified, failed; /* saves; numbers begin at 1 */

@@ -334,6 +334,7 @@ static int save_start(struct lockstep_ckpt *ckpt, uint64_t step, struct err *err
         return result;
     ckpt->image[image].state = IMAGE_FILLED;
     ckpt->status.copy_ns = (uint64_t)(time_mono_ns() - begin_ns);
+    ckpt->image[image].save.copy_ns = ckpt->status.copy_ns;
     return 0;
 }
 
@@ -376,6 +377,7 @@ int lockstep_ckpt_fence(struct lockstep_ckpt *ckpt)
     result = save_copies_end(ckpt, image);
     if (result < 0)
         return result;
+    ckpt->image[image].save.copy_ns += ckpt->status.fence_wait_ns;
     ckpt->image[image].save.number = ++ckpt->number;
     ckpt->fenced_step = ckpt->image[image].save.step;
     ckpt->image[image].state = IMAGE_WRITING;

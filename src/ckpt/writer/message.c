@@ -15,7 +15,7 @@
 #include "core/text.h"
 
 static const char magic[4] = { 'L', 'S', 'C', 'W' };
-#define VERSION 3
+#define VERSION 4
 
 static void message_hello_put(const struct message_hello *hello, struct buf *out)
 {
@@ -32,6 +32,18 @@ static void message_hello_put(const struct message_hello *hello, struct buf *out
     buf_put_u64(out, hello->image_bytes);
 }
 
+static const size_t figures[] = {
+    offsetof(struct message_figures, bytes),
+    offsetof(struct message_figures, copy_ns),
+    offsetof(struct message_figures, store_ns),
+    offsetof(struct message_figures, digest_ns),
+    offsetof(struct message_figures, commit_ns),
+    offsetof(struct message_figures, tensors),
+    offsetof(struct message_figures, unchanged),
+    offsetof(struct message_figures, moments),
+    offsetof(struct message_figures, moments_unchanged),
+};
+
 static void message_event_put(const struct message_event *event, struct buf *out)
 {
     buf_put_u32(out, event->type);
@@ -43,8 +55,12 @@ static void message_event_put(const struct message_event *event, struct buf *out
     buf_put_u32(out, (uint32_t)event->pid);
     buf_put_u32(out, (uint32_t)event->code);
     buf_put_str(out, event->text);
-    buf_put_u64(out, event->tensors);
-    buf_put_u64(out, event->unchanged);
+    for (size_t i = 0; i < COUNT(figures); i++) {
+        uint64_t value;
+
+        memcpy(&value, (const char *)&event->figures + figures[i], sizeof(value));
+        buf_put_u64(out, value);
+    }
 }
 
 void message_encode(const struct message *message, struct buf *out)
@@ -62,6 +78,7 @@ void message_encode(const struct message *message, struct buf *out)
         buf_put_u64(out, message->save.step);
         buf_put_u64(out, message->save.draft_at);
         buf_put_u64(out, message->save.draft_bytes);
+        buf_put_u64(out, message->save.copy_ns);
         break;
     case MESSAGE_EVENT:
         message_event_put(&message->event, out);
@@ -98,6 +115,7 @@ static bool message_save_get(struct reader *in, struct message_save *save)
     save->step = reader_get_u64(in);
     save->draft_at = reader_get_u64(in);
     save->draft_bytes = reader_get_u64(in);
+    save->copy_ns = reader_get_u64(in);
     return !in->bad && save->image < 2 && save->draft_at % CKPT_PAGE == 0 &&
            save->draft_at <= UINT64_C(1) << 61 && save->draft_bytes <= UINT64_C(1) << 30;
 }
@@ -113,8 +131,11 @@ static bool message_event_get(struct reader *in, struct message_event *event)
     event->pid = (int32_t)reader_get_u32(in);
     event->code = (int32_t)reader_get_u32(in);
     reader_get_str(in, event->text, sizeof(event->text));
-    event->tensors = reader_get_u64(in);
-    event->unchanged = reader_get_u64(in);
+    for (size_t i = 0; i < COUNT(figures); i++) {
+        uint64_t value = reader_get_u64(in);
+
+        memcpy((char *)&event->figures + figures[i], &value, sizeof(value));
+    }
     event->text[text_clean(event->text, strlen(event->text), false)] = '\0';
     return !in->bad && event->type >= EVENT_READY && event->type <= EVENT_FAILED &&
            event->image < 2;

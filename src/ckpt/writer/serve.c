@@ -46,7 +46,8 @@ struct save {
     struct ckpt_digest digest; /* of the manifest on disk */
     uint64_t number;
     int64_t begin_ns, pause_ns;
-    uint64_t tensors, unchanged;
+    int64_t stored_ns; /* when its file and manifest were synced */
+    struct message_figures figures;
     char io[256];
 };
 
@@ -193,8 +194,10 @@ static void save_changes_take(struct writer *writer, struct save *save)
     bool known = changes->known;
 
     changes_take(changes, &save->manifest);
-    save->tensors = changes->tensors;
-    save->unchanged = changes->unchanged;
+    save->figures.tensors = changes->tensors;
+    save->figures.unchanged = changes->unchanged;
+    save->figures.moments = changes->moments;
+    save->figures.moments_unchanged = changes->moments_unchanged;
     if (known && changes->tensors && changes->unchanged == changes->tensors &&
         changes->step != before && writer->warnings++ < UNCHANGED_WARNINGS)
         fprintf(stderr,
@@ -223,6 +226,7 @@ static int save_store(struct writer *writer, const struct message_save *message,
 {
     struct store_image store = { .publish = &save->publish,
                                  .manifest = &save->manifest,
+                                 .digest_ns = &save->figures.digest_ns,
                                  .bytes_per_s = writer->hello.bytes_per_s,
                                  .stop = writer_stop,
                                  .ctx = writer };
@@ -270,7 +274,11 @@ static void save_take(struct writer *writer, const struct message_save *message)
     save_stagger(writer);
     begin_ns = time_mono_ns();
     result = save_store(writer, message, save, &err);
-    writer->store_ns = time_mono_ns() - begin_ns;
+    save->stored_ns = time_mono_ns();
+    writer->store_ns = save->stored_ns - begin_ns;
+    save->figures.bytes = save->manifest.file_bytes;
+    save->figures.copy_ns = message->copy_ns;
+    save->figures.store_ns = (uint64_t)writer->store_ns;
     if (result < 0) {
         save_fail(writer, message->number, message->step, result, &err);
         save_drop(writer, writer->saves - 1);
@@ -299,8 +307,8 @@ static void save_commit(struct writer *writer, unsigned i)
         save_drop(writer, i);
     } else {
         event.ns = (uint64_t)(time_mono_ns() - save->begin_ns);
-        event.tensors = save->tensors;
-        event.unchanged = save->unchanged;
+        save->figures.commit_ns = (uint64_t)(time_mono_ns() - save->stored_ns);
+        event.figures = save->figures;
         snprintf(event.text, sizeof(event.text), "%s", save->io);
         writer_event(writer, event);
         save->stage = SAVE_VERIFIES;
@@ -349,6 +357,7 @@ static void save_verify(struct writer *writer, unsigned i)
         save_fail(writer, save->number, save->publish.step, result, &err);
     } else {
         event.ns = (uint64_t)(time_mono_ns() - begin_ns);
+        event.figures = save->figures;
         writer_event(writer, event);
         writer_retain(writer);
     }

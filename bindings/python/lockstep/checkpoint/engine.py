@@ -48,6 +48,12 @@ class _Status(_abi.Sized):
         ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192)]
 
 
+class _Spans(_abi.Sized):
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_uint64) for name in (
+        "step", "bytes", "copy_ns", "write_ns", "digest_ns", "commit_ns", "verify_ns", "tensors", "unchanged", "moments",
+        "moments_unchanged")] + [("disk", ctypes.c_char * 64)]
+
+
 class _Costs(_abi.Sized):
     _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_double) for name in (
         "save_s", "write_s", "failure_s", "restart_s", "step_s")]
@@ -70,6 +76,7 @@ _FUNCTIONS = {
     "prepare": (_INT, [_HANDLE]), "save_begin": (_INT, [_HANDLE, _U64]), "fence": (_INT, [_HANDLE]),
     "cancel": (_INT, [_HANDLE, _TEXT]), "wait": (_INT, [_HANDLE, _INT, _INT]),
     "status_get": (_INT, [_HANDLE, ctypes.POINTER(_Status)]),
+    "spans_get": (_INT, [_HANDLE, ctypes.POINTER(_Spans)]),
     "restore": (_INT, [_HANDLE, _U64, ctypes.POINTER(_U64)]),
     "interval": (_INT, [ctypes.POINTER(_Costs), ctypes.POINTER(_Interval)]),
     "list": (ctypes.c_int64, [_HANDLE, ctypes.POINTER(_U64), ctypes.c_size_t]),
@@ -220,6 +227,15 @@ class Engine:
             answer[name] = getattr(status, name).decode(errors="replace")
         for name in ("written", "verified"):
             answer[name] = None if answer[name] == NEWEST else answer[name]
+        return answer
+
+    def spans(self):
+        """What the stages of the newest verified save took; without verification, of the newest written one.  None: there is none."""
+        spans = _Spans()
+        if self._call("spans_get", ctypes.byref(spans)) < 0:
+            return None
+        answer = {name: getattr(spans, name) for name, _ in spans._fields_[1:]}
+        answer["disk"] = spans.disk.decode(errors="replace")
         return answer
 
     def close(self):
