@@ -81,7 +81,7 @@ void stall_write_renew(const struct judge_state *judge, struct tracked_verdict *
     struct verdict *verdict = &tracked->verdict;
     const struct write_point *point = &writes->done;
 
-    if (!writes->known || writes->told || point->saved_in < verdict->since_step ||
+    if (!writes->known || writes->told || point->saved_in + 1 < verdict->since_step ||
         verdict->kind != VERDICT_CHECKPOINT_STALL)
         return;
     writes->told = true;
