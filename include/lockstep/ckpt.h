@@ -125,6 +125,11 @@ struct lockstep_ckpt_settings {
     int (*agree)(void *ctx, uint64_t value, uint64_t *ret_least);
     void *agree_ctx;
     uint64_t keep_every; /* points whose step is a multiple of it stay, too; 0: none */
+    /* If the program dies without lockstep_ckpt_close(): seconds for which the writer keeps the last image in memory, so that the next
+     * start on this machine restores from there.  The memory is given back when the next start saves, or at SIGTERM.  0: from the
+     * environment (LOCKSTEP_ARENA_HOLD); without it nothing is kept.
+     */
+    uint32_t arena_hold_s;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,
@@ -217,6 +222,8 @@ struct lockstep_ckpt_status {
     /* Of the last save: waiting for the registration of the memory, part of copy_ns; waiting in fence() for copies. */
     uint64_t pin_wait_ns, fence_wait_ns;
     char device[192]; /* "" without tensors on a GPU; "pinned"; "not pinned, because ..." */
+    uint64_t
+        memory_bytes; /* of the last restore: bytes of files that came from memory (arena_hold_s) */
 };
 
 LOCKSTEP_API int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt,

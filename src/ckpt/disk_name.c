@@ -4,11 +4,11 @@
  */
 #include "ckpt/disk_name.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "core/clean.h"
 
@@ -42,13 +42,13 @@ void disk_name_of(int fd, char out[DISK_NAME])
 {
     CLEAN(file_clean) FILE *mounts = fopen("/proc/self/mountinfo", "re");
     char line[PATH_MAX + 512];
-    struct stat st;
+    struct statx st; /* fstat() needs a newer libc than the trainer may have */
 
     out[0] = '\0';
-    if (!mounts || fstat(fd, &st) < 0)
+    if (!mounts || statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) < 0)
         return;
     while (fgets(line, sizeof(line), mounts)) {
-        if (disk_name_line(line, major(st.st_dev), minor(st.st_dev), out))
+        if (disk_name_line(line, st.stx_dev_major, st.stx_dev_minor, out))
             return;
     }
 }

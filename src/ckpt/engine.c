@@ -35,6 +35,8 @@ int engine_result(struct lockstep_ckpt *ckpt, int result)
     return result;
 }
 
+#define HOLD_MOST_S 86400u
+
 /* ---- open and close ---- */
 
 /* Which start of the job this is.  Ranks must agree on it without a message, so it comes from what their launcher gave all of
@@ -73,6 +75,19 @@ static int engine_job_choose(struct lockstep_ckpt_settings *settings, struct err
     return err_set(err, -EINVAL, "several ranks need the same number `job` for one start");
 }
 
+/* A number of seconds; anything else is 0. */
+static uint32_t engine_hold_of(const char *text)
+{
+    uint32_t seconds = 0;
+
+    for (; text && *text; text++) {
+        if (*text < '0' || *text > '9')
+            return 0;
+        seconds = MIN(seconds * 10 + (uint32_t)(*text - '0'), HOLD_MOST_S);
+    }
+    return seconds;
+}
+
 static int engine_settings_take(struct lockstep_ckpt *ckpt,
                                 const struct lockstep_ckpt_settings *settings, struct err *err)
 {
@@ -90,6 +105,9 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
                        own->rank, own->world, own->group);
     if (own->images > ARENA_IMAGES || own->deadline_s > 86400)
         return err_set(err, -EINVAL, "images or deadline_s out of range");
+    if (!own->arena_hold_s)
+        own->arena_hold_s = engine_hold_of(getenv("LOCKSTEP_ARENA_HOLD"));
+    own->arena_hold_s = MIN(own->arena_hold_s, HOLD_MOST_S);
     return engine_job_choose(own, err);
 }
 
@@ -141,6 +159,7 @@ void lockstep_ckpt_close(struct lockstep_ckpt *ckpt)
     if (!ckpt)
         return;
     copier_close(&ckpt->copier);
+    writer_link_bye(ckpt);
     arena_destroy(&ckpt->arena);
     fd_clean(&ckpt->socket);
     fd_clean(&ckpt->dir_fd);

@@ -136,11 +136,20 @@ int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err)
                                             .deadline_s = settings->deadline_s,
                                             .keep = settings->keep,
                                             .no_verify = settings->no_verify,
+                                            .hold_s = settings->arena_hold_s,
                                             .job = settings->job,
                                             .bytes_per_s = settings->bytes_per_s,
                                             .keep_every = settings->keep_every,
                                             .image_bytes = ckpt->arena.image_bytes };
     return message_send(ckpt->socket, &message, (const int[]){ ckpt->dir_fd, ckpt->arena.fd }, err);
+}
+
+void writer_link_bye(struct lockstep_ckpt *ckpt)
+{
+    struct message message = { .type = MESSAGE_BYE };
+
+    if (ckpt->socket >= 0)
+        message_send(ckpt->socket, &message, NULL, NULL);
 }
 
 int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err)

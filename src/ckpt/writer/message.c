@@ -26,6 +26,7 @@ static void message_hello_put(const struct message_hello *hello, struct buf *out
     buf_put_u32(out, hello->deadline_s);
     buf_put_u32(out, hello->keep);
     buf_put_u32(out, hello->no_verify);
+    buf_put_u32(out, hello->hold_s);
     buf_put_u64(out, hello->job);
     buf_put_u64(out, hello->bytes_per_s);
     buf_put_u64(out, hello->keep_every);
@@ -86,6 +87,8 @@ void message_encode(const struct message *message, struct buf *out)
     case MESSAGE_COMPLETE:
         buf_put_u64(out, message->complete.step);
         break;
+    case MESSAGE_BYE:
+        break;
     }
 }
 
@@ -98,14 +101,16 @@ static bool message_hello_get(struct reader *in, struct message_hello *hello)
     hello->deadline_s = reader_get_u32(in);
     hello->keep = reader_get_u32(in);
     hello->no_verify = reader_get_u32(in);
+    hello->hold_s = reader_get_u32(in);
     hello->job = reader_get_u64(in);
     hello->bytes_per_s = reader_get_u64(in);
     hello->keep_every = reader_get_u64(in);
     hello->image_bytes = reader_get_u64(in);
     return !in->bad && hello->rank < hello->world && hello->world <= CKPT_RANKS_MAX &&
            hello->group > 0 && hello->group <= hello->world && hello->images > 0 &&
-           hello->images <= 2 && hello->deadline_s <= 86400 && hello->image_bytes > 0 &&
-           hello->image_bytes <= UINT64_C(1) << 61 && hello->image_bytes % CKPT_PAGE == 0;
+           hello->images <= 2 && hello->deadline_s <= 86400 && hello->hold_s <= 86400 &&
+           hello->image_bytes > 0 && hello->image_bytes <= UINT64_C(1) << 61 &&
+           hello->image_bytes % CKPT_PAGE == 0;
 }
 
 static bool message_save_get(struct reader *in, struct message_save *save)
@@ -160,6 +165,8 @@ int message_parse(const void *data, size_t size, struct message *ret, struct err
     else if (type == MESSAGE_COMPLETE) {
         made.complete.step = reader_get_u64(&in);
         good = !in.bad;
+    } else if (type == MESSAGE_BYE) {
+        good = true;
     }
     if (!good || reader_left(&in))
         return err_set(err, -EPROTO, "message of type %u is not valid", type);

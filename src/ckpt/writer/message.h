@@ -24,10 +24,13 @@ enum message_type {
     MESSAGE_SAVE = 2,
     MESSAGE_EVENT = 3,
     MESSAGE_COMPLETE = 4,
+    MESSAGE_BYE = 5, /* the trainer closes the engine: nobody needs its memory */
 };
 
 struct message_hello {
     uint32_t rank, world, group, images, deadline_s, keep, no_verify;
+    uint32_t
+        hold_s; /* for how long the last image stays in memory if the trainer dies; 0: not at all */
     uint64_t job, bytes_per_s, keep_every;
     uint64_t image_bytes; /* of one image in the arena, its draft included */
 };

@@ -23,6 +23,7 @@
 #include "ckpt/store/point.h"
 #include "ckpt/store/retain.h"
 #include "ckpt/writer/changes.h"
+#include "ckpt/writer/hold.h"
 #include "ckpt/writer/message.h"
 #include "ckpt/writer/store_image.h"
 #include "core/clean.h"
@@ -48,6 +49,7 @@ struct save {
     int64_t begin_ns, pause_ns;
     int64_t stored_ns; /* when its file and manifest were synced */
     struct message_figures figures;
+    uint32_t image;
     char io[256];
 };
 
@@ -56,6 +58,13 @@ struct writer {
     struct message_hello hello;
     unsigned char *arena;
     uint64_t arena_bytes;
+    int arena_fd;
+    struct { /* the newest save that is committed, while its image is untouched */
+        bool known;
+        uint32_t image;
+        uint64_t step, file_bytes;
+    } last;
+    bool bye, signalled; /* the trainer closed the engine; SIGTERM came */
     struct save save[SAVES];
     unsigned saves;
     struct changes changes;
@@ -110,10 +119,12 @@ static bool writer_stop(void *ctx)
                                 { .fd = writer->signals, .events = POLLIN } };
     struct signalfd_siginfo info;
 
-    if (writer->deadline_ns == INT64_MAX && poll(poll_fd, COUNT(poll_fd), 0) > 0 &&
-        ((poll_fd[0].revents & (POLLRDHUP | POLLHUP)) ||
-         ((poll_fd[1].revents & POLLIN) && read(writer->signals, &info, sizeof(info)) > 0)))
-        writer->deadline_ns = time_mono_ns() + (int64_t)writer->hello.deadline_s * NS_PER_S;
+    if (writer->deadline_ns == INT64_MAX && poll(poll_fd, COUNT(poll_fd), 0) > 0) {
+        writer->signalled =
+            (poll_fd[1].revents & POLLIN) && read(writer->signals, &info, sizeof(info)) > 0;
+        if (writer->signalled || (poll_fd[0].revents & (POLLRDHUP | POLLHUP)))
+            writer->deadline_ns = time_mono_ns() + (int64_t)writer->hello.deadline_s * NS_PER_S;
+    }
     return time_mono_ns() >= writer->deadline_ns;
 }
 
@@ -133,6 +144,9 @@ static int serve_arena_open(struct writer *writer, const struct message_hello *h
         return err_set(err, -errno, "arena: %m");
     if (writer->arena)
         munmap(writer->arena, writer->arena_bytes);
+    fd_clean(&writer->arena_fd);
+    writer->arena_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* -1: nothing can be held later */
+    writer->last.known = false;
     writer->arena = arena;
     writer->arena_bytes = bytes;
     return 0;
@@ -268,9 +282,12 @@ static void save_take(struct writer *writer, const struct message_save *message)
     *save = (struct save){ .stage = SAVE_COMMITS,
                            .publish = { .fd = -1 },
                            .number = message->number,
+                           .image = message->image,
                            .begin_ns = time_mono_ns(),
                            .pause_ns = LOOK_NS };
     writer->saves++;
+    if (writer->last.image == message->image) /* it was filled again */
+        writer->last.known = false;
     save_stagger(writer);
     begin_ns = time_mono_ns();
     result = save_store(writer, message, save, &err);
@@ -291,6 +308,19 @@ static void save_take(struct writer *writer, const struct message_save *message)
 
 /* ---- after the image ---- */
 
+/* Unless a later save has its image by now. */
+static void save_last_set(struct writer *writer, const struct save *save)
+{
+    for (const struct save *other = save + 1; other < writer->save + writer->saves; other++) {
+        if (other->image == save->image)
+            return;
+    }
+    writer->last.known = true;
+    writer->last.image = save->image;
+    writer->last.step = save->publish.step;
+    writer->last.file_bytes = save->manifest.file_bytes;
+}
+
 static void save_commit(struct writer *writer, unsigned i)
 {
     struct save *save = &writer->save[i];
@@ -309,6 +339,7 @@ static void save_commit(struct writer *writer, unsigned i)
         event.ns = (uint64_t)(time_mono_ns() - save->begin_ns);
         save->figures.commit_ns = (uint64_t)(time_mono_ns() - save->stored_ns);
         event.figures = save->figures;
+        save_last_set(writer, save);
         snprintf(event.text, sizeof(event.text), "%s", save->io);
         writer_event(writer, event);
         save->stage = SAVE_VERIFIES;
@@ -404,10 +435,35 @@ static int writer_message(struct writer *writer, struct err *err)
     } else if (result == 1 && message.type == MESSAGE_COMPLETE) {
         writer->complete = MAX(writer->complete, message.complete.step);
         writer_retain(writer);
+    } else if (result == 1 && message.type == MESSAGE_BYE) {
+        writer->bye = true;
     }
     for (int i = 0; i < MESSAGE_FDS; i++)
         fd_clean(&fds[i]);
     return result == -EAGAIN ? 0 : result;
+}
+
+/* The trainer died: the last image stays in memory for its next start. */
+static void writer_hold(struct writer *writer)
+{
+    const struct message_hello *hello = &writer->hello;
+
+    if (writer->arena)
+        munmap(writer->arena, writer->arena_bytes);
+    writer->arena = NULL;
+    if (!hello->hold_s || !writer->last.known || !writer->ended || writer->bye ||
+        writer->signalled || writer->arena_fd < 0)
+        return;
+    hold_image(&(struct hold){ .dir_fd = writer->dir_fd,
+                               .arena_fd = writer->arena_fd,
+                               .signals = writer->signals,
+                               .offset = writer->last.image * hello->image_bytes,
+                               .file_bytes = writer->last.file_bytes,
+                               .arena_bytes = writer->arena_bytes,
+                               .step = writer->last.step,
+                               .job = hello->job,
+                               .rank = hello->rank,
+                               .seconds = hello->hold_s });
 }
 
 int writer_serve(int socket, int signals, struct err *err)
@@ -415,6 +471,7 @@ int writer_serve(int socket, int signals, struct err *err)
     struct writer writer = { .socket = socket,
                              .signals = signals,
                              .dir_fd = -1,
+                             .arena_fd = -1,
                              .deadline_ns = INT64_MAX,
                              .hello = { .deadline_s = 30 },
                              .err = err };
@@ -435,8 +492,8 @@ int writer_serve(int socket, int signals, struct err *err)
     }
     while (writer.saves)
         save_drop(&writer, 0);
-    if (writer.arena)
-        munmap(writer.arena, writer.arena_bytes);
+    writer_hold(&writer);
+    fd_clean(&writer.arena_fd);
     changes_fini(&writer.changes);
     fd_clean(&writer.dir_fd);
     return result < 0 ? result : writer.failed;

@@ -91,7 +91,8 @@ class Checkpointer:
                 checkpoints.save(step, model=model, optimizer=optimizer, extra={"sampler": sampler.state_dict()})
 
     `keep_every`: points whose step is a multiple of it stay as well.  `node_ranks`: the directory is on a disk of the node, and so
-    many ranks of this node save into it; 0: all ranks share it.
+    many ranks of this node save into it; 0: all ranks share it.  `arena_hold`: seconds for which the copy of the last save stays in
+    memory if the program dies without close(), so that its next start on this machine loads from there.
 
     `model`, `optimizer`: objects with state_dict(), or state of any nesting, such as {"a": a.state_dict()}.  Saves the
     random number generators of Python, NumPy and torch as well, and loads them.  `replicated=True`: all ranks have equal
@@ -106,7 +107,7 @@ class Checkpointer:
     __module__ = "lockstep"
 
     def __init__(self, directory, rank=None, world=None, keep=0, replicated=False, verify=True, interval=None, mtbf=None,
-                 notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0):
+                 notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0, arena_hold=0):
         import torch
 
         if interval is not None and interval != "auto" and (not isinstance(interval, int) or interval < 1):
@@ -122,7 +123,7 @@ class Checkpointer:
         self.last_error = ""
         self._begun = None  # entries and their versions, between begin() and fence()
         job = self._agree(int.from_bytes(os.urandom(7), "little") | 1)[0] if self._ranks else 0
-        self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every)
+        self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every, arena_hold)
         self._apart = 0 < node_ranks < self.world
         self._final = "verified" if verify else "written"  # the last stage of a save that its writer reports
         self._step_begun, self._saved_in = None, {}  # steps that are not verified yet: the number of the step in the ring

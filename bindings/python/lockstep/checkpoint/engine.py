@@ -29,7 +29,7 @@ class _Settings(_abi.Sized):
         (name, ctypes.c_uint32) for name in ("rank", "world", "group", "images", "threads", "deadline_s")] + [
         ("job", ctypes.c_uint64), ("bytes_per_s", ctypes.c_uint64), ("keep", ctypes.c_uint32),
         ("no_verify", ctypes.c_uint32), ("agree", ctypes.c_void_p), ("agree_ctx", ctypes.c_void_p),
-        ("keep_every", ctypes.c_uint64)]
+        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32)]
 
 
 class _Tensor(_abi.Sized):
@@ -45,7 +45,8 @@ class _Status(_abi.Sized):
         "saved", "skipped", "cancelled", "failed", "written", "verified", "arena_bytes", "copy_ns", "write_ns",
         "verify_ns", "writer_cpu_ns")] + [("writer_pid", ctypes.c_int32), ("io", ctypes.c_char * 192),
         ("tensors", ctypes.c_uint64), ("unchanged", ctypes.c_uint64), ("pin_wait_ns", ctypes.c_uint64),
-        ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192)]
+        ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192),
+        ("memory_bytes", ctypes.c_uint64)]
 
 
 class _Spans(_abi.Sized):
@@ -131,12 +132,12 @@ class Part:
 class Engine:
     """Methods return whether it worked; `error` has the reason if not."""
 
-    def __init__(self, directory, rank=0, world=1, job=0, keep=0, verify=True, group=0, keep_every=0):
+    def __init__(self, directory, rank=0, world=1, job=0, keep=0, verify=True, group=0, keep_every=0, arena_hold=0):
         self.library, self._handle, self.error = _load(), ctypes.c_void_p(), ""
         self._known = {}  # name: key of the part that the engine has
         settings = _Settings(os.fsencode(os.fspath(directory)), rank, world)
         settings.keep, settings.no_verify, settings.job = keep, not verify, job
-        settings.group, settings.keep_every = group, keep_every
+        settings.group, settings.keep_every, settings.arena_hold_s = group, keep_every, arena_hold
         why = ctypes.create_string_buffer(512)
         if self.library.lockstep_ckpt_open(ctypes.byref(settings), ctypes.byref(self._handle), why, len(why)) < 0:
             raise CheckpointError(why.value.decode(errors="replace"))
