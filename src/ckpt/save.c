@@ -100,7 +100,7 @@ static int save_arena_prepare(struct lockstep_ckpt *ckpt, struct err *err)
 /* The writer of the start before may keep its last image in memory.  This start is past its restore. */
 static void save_held_release(const struct lockstep_ckpt *ckpt)
 {
-    struct held held;
+    struct held_image held;
 
     if (!ckpt->settings.arena_hold_s ||
         held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL) < 0)

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned char *exact = malloc(size ? size : 1); /* exactly as large, for the sanitizer */
     struct buf again = { .data = NULL };
-    struct held held;
+    struct held_image held;
 
     if (!exact)
         abort();

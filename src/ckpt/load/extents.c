@@ -256,7 +256,7 @@ static bool extents_memory_read(const struct extents_reader *reader, const struc
         .manifest = manifest, .extent = extent, .extents = extents, .reader = reader
     };
     struct held_map map = { .data = NULL };
-    struct held held;
+    struct held_image held;
     int result;
 
     if (held_find(reader->dir_fd, manifest->rank, &held, NULL) < 0 || held.step != manifest->step ||

@@ -28,7 +28,7 @@ static void held_name(uint32_t rank, const char *ending, char *out, size_t room)
     snprintf(out, room, ".held-rank-%05" PRIu32 "%s", rank, ending);
 }
 
-void held_encode(const struct held *held, struct buf *out)
+void held_encode(const struct held_image *held, struct buf *out)
 {
     size_t begin = out->size;
 
@@ -48,10 +48,10 @@ void held_encode(const struct held *held, struct buf *out)
         buf_put_u32(out, crc32c(0, out->data + begin, out->size - begin));
 }
 
-int held_parse(const void *data, size_t size, struct held *ret, struct err *err)
+int held_parse(const void *data, size_t size, struct held_image *ret, struct err *err)
 {
     struct reader in = reader_of(data, size);
-    struct held held = { .rank = 0 };
+    struct held_image held = { .rank = 0 };
     uint64_t magic = reader_get_u64(&in);
     uint32_t version = reader_get_u32(&in), crc;
 
@@ -112,7 +112,7 @@ static int held_start(int proc_fd, uint64_t *ret)
 }
 
 /* The directory of the process in /proc: it stays that of this process, whoever gets the number later. */
-static int held_process_open(const struct held *held, struct err *err)
+static int held_process_open(const struct held_image *held, struct err *err)
 {
     CLEAN(fd_clean) int fd = -1;
     struct statx st;
@@ -130,14 +130,14 @@ static int held_process_open(const struct held *held, struct err *err)
     return TAKE_FD(fd);
 }
 
-bool held_is_alive(const struct held *held)
+bool held_is_alive(const struct held_image *held)
 {
     CLEAN(fd_clean) int fd = held_process_open(held, NULL);
 
     return fd >= 0;
 }
 
-int held_self(struct held *held, struct err *err)
+int held_self(struct held_image *held, struct err *err)
 {
     CLEAN(fd_clean) int fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -151,7 +151,7 @@ int held_self(struct held *held, struct err *err)
 
 /* ---- the record ---- */
 
-int held_put(int dir_fd, const struct held *held, struct err *err)
+int held_put(int dir_fd, const struct held_image *held, struct err *err)
 {
     CLEAN(buf_fini) struct buf bytes = { .data = NULL };
     char name[64], temporary[64];
@@ -165,7 +165,7 @@ int held_put(int dir_fd, const struct held *held, struct err *err)
     return small_file_replace(dir_fd, name, temporary, &bytes, err);
 }
 
-static int held_read(int dir_fd, uint32_t rank, struct held *ret, struct err *err)
+static int held_read(int dir_fd, uint32_t rank, struct held_image *ret, struct err *err)
 {
     CLEAN(buf_fini) struct buf bytes = { .data = NULL };
     char name[64];
@@ -180,9 +180,9 @@ static int held_read(int dir_fd, uint32_t rank, struct held *ret, struct err *er
     return result;
 }
 
-bool held_is_there(int dir_fd, const struct held *held)
+bool held_is_there(int dir_fd, const struct held_image *held)
 {
-    struct held now;
+    struct held_image now;
 
     return held_read(dir_fd, held->rank, &now, NULL) == 0 && now.pid == held->pid &&
            now.pid_start == held->pid_start && now.boot == held->boot && now.pid_ns == held->pid_ns;
@@ -196,10 +196,10 @@ void held_remove(int dir_fd, uint32_t rank)
     unlinkat(dir_fd, name, 0);
 }
 
-int held_find(int dir_fd, uint32_t rank, struct held *ret, struct err *err)
+int held_find(int dir_fd, uint32_t rank, struct held_image *ret, struct err *err)
 {
     CLEAN(fd_clean) int fd = -1;
-    struct held held;
+    struct held_image held;
     int result = held_read(dir_fd, rank, &held, err);
 
     if (result < 0)
@@ -213,7 +213,7 @@ int held_find(int dir_fd, uint32_t rank, struct held *ret, struct err *err)
     return 0;
 }
 
-int held_map_open(const struct held *held, struct held_map *ret, struct err *err)
+int held_map_open(const struct held_image *held, struct held_map *ret, struct err *err)
 {
     CLEAN(fd_clean) int process = held_process_open(held, err), fd = -1;
     size_t size = (size_t)held->file_bytes;

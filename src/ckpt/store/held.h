@@ -19,25 +19,25 @@
 #include "core/buf.h"
 #include "core/err.h"
 
-struct held {
+struct held_image {
     uint32_t rank, pid, fd;           /* fd: of the memory, in the process */
     uint64_t pid_start, pid_ns, boot; /* which process that is */
     uint64_t offset, file_bytes;      /* of the image, page-aligned, and of the file that it is */
     uint64_t step, job;
 };
 
-void held_encode(const struct held *held, struct buf *out);
-int held_parse(const void *data, size_t size, struct held *ret, struct err *err);
+void held_encode(const struct held_image *held, struct buf *out);
+int held_parse(const void *data, size_t size, struct held_image *ret, struct err *err);
 
 /* The process that calls. */
-int held_self(struct held *held, struct err *err);
-int held_put(int dir_fd, const struct held *held, struct err *err);
-bool held_is_there(int dir_fd, const struct held *held); /* exactly this one */
+int held_self(struct held_image *held, struct err *err);
+int held_put(int dir_fd, const struct held_image *held, struct err *err);
+bool held_is_there(int dir_fd, const struct held_image *held); /* exactly this one */
 void held_remove(int dir_fd, uint32_t rank);
 /* The record of a rank's image, of a process of this user that lives on this machine; -errno. */
-int held_find(int dir_fd, uint32_t rank, struct held *ret, struct err *err);
+int held_find(int dir_fd, uint32_t rank, struct held_image *ret, struct err *err);
 
-bool held_is_alive(const struct held *held); /* its process */
+bool held_is_alive(const struct held_image *held); /* its process */
 
 struct held_map {
     const unsigned char *data; /* file_bytes of it */
@@ -45,7 +45,7 @@ struct held_map {
 };
 
 /* Its memory, which cannot change: sealed against writing and shrinking. */
-int held_map_open(const struct held *held, struct held_map *ret, struct err *err);
+int held_map_open(const struct held_image *held, struct held_map *ret, struct err *err);
 void held_map_close(struct held_map *map);
 
 #endif

@@ -23,7 +23,7 @@
 #include "ckpt/store/point.h"
 #include "ckpt/store/retain.h"
 #include "ckpt/writer/changes.h"
-#include "ckpt/writer/hold.h"
+#include "ckpt/writer/hold_image.h"
 #include "ckpt/writer/message.h"
 #include "ckpt/writer/store_image.h"
 #include "core/clean.h"
@@ -454,16 +454,16 @@ static void writer_hold(struct writer *writer)
     if (!hello->hold_s || !writer->last.known || !writer->ended || writer->bye ||
         writer->signalled || writer->arena_fd < 0)
         return;
-    hold_image(&(struct hold){ .dir_fd = writer->dir_fd,
-                               .arena_fd = writer->arena_fd,
-                               .signals = writer->signals,
-                               .offset = writer->last.image * hello->image_bytes,
-                               .file_bytes = writer->last.file_bytes,
-                               .arena_bytes = writer->arena_bytes,
-                               .step = writer->last.step,
-                               .job = hello->job,
-                               .rank = hello->rank,
-                               .seconds = hello->hold_s });
+    hold_image(&(struct hold_image){ .dir_fd = writer->dir_fd,
+                                     .arena_fd = writer->arena_fd,
+                                     .signals = writer->signals,
+                                     .offset = writer->last.image * hello->image_bytes,
+                                     .file_bytes = writer->last.file_bytes,
+                                     .arena_bytes = writer->arena_bytes,
+                                     .step = writer->last.step,
+                                     .job = hello->job,
+                                     .rank = hello->rank,
+                                     .seconds = hello->hold_s });
 }
 
 int writer_serve(int socket, int signals, struct err *err)

@@ -53,8 +53,8 @@ void stall_attempt(struct stall *stall)
         0; /* what was typical, and what is usual below, stays: it is the same job */
     stall->started = false;
     stall_start_attempt(stall);
-    stall->writes = (struct stall_writes){ .seconds = stall->writes.seconds,
-                                           .room = stall->writes.room };
+    stall->writes =
+        (struct stall_writes){ .seconds = stall->writes.seconds, .room = stall->writes.room };
     for (int i = 0; i < STALL_PAUSES; i++) {
         stall->pause[i].count = 0;
         stall->pause[i].slow = 0;

@@ -1,8 +1,8 @@
-/* hold.c - keeps the last image in memory for the trainer's next start.
+/* hold_image.c - keeps the last image in memory for the trainer's next start.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "ckpt/writer/hold.h"
+#include "ckpt/writer/hold_image.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define SEAL_TRIES 50 /* until the trainer's mapping is gone */
 #define LOOK_MS 100
 
-static void hold_give_back(const struct hold *hold, uint64_t from, uint64_t to)
+static void hold_give_back(const struct hold_image *hold, uint64_t from, uint64_t to)
 {
     if (from < to)
         fallocate(hold->arena_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
@@ -26,7 +26,7 @@ static void hold_give_back(const struct hold *hold, uint64_t from, uint64_t to)
 }
 
 /* Fails as long as a process can write to it: a trainer that lives goes on to use it. */
-static bool hold_seal(const struct hold *hold)
+static bool hold_seal(const struct hold_image *hold)
 {
     for (int i = 0; i < SEAL_TRIES; i++) {
         struct pollfd poll_fd = { .fd = hold->signals, .events = POLLIN };
@@ -39,7 +39,7 @@ static bool hold_seal(const struct hold *hold)
     return false;
 }
 
-static void hold_wait(const struct hold *hold, const struct held *held)
+static void hold_wait(const struct hold_image *hold, const struct held_image *held)
 {
     int64_t until_ns = time_mono_ns() + (int64_t)hold->seconds * NS_PER_S;
     struct pollfd poll_fd = { .fd = hold->signals, .events = POLLIN };
@@ -49,14 +49,14 @@ static void hold_wait(const struct hold *hold, const struct held *held)
         ;
 }
 
-void hold_image(const struct hold *hold)
+void hold_image(const struct hold_image *hold)
 {
-    struct held held = { .rank = hold->rank,
-                         .fd = (uint32_t)hold->arena_fd,
-                         .offset = hold->offset,
-                         .file_bytes = hold->file_bytes,
-                         .step = hold->step,
-                         .job = hold->job };
+    struct held_image held = { .rank = hold->rank,
+                               .fd = (uint32_t)hold->arena_fd,
+                               .offset = hold->offset,
+                               .file_bytes = hold->file_bytes,
+                               .step = hold->step,
+                               .job = hold->job };
     struct err err = { "" };
 
     prctl(PR_SET_NAME, "ckpt-held");

@@ -1,13 +1,13 @@
-/* hold.h - keeps the last image in memory for the trainer's next start.
+/* hold_image.h - keeps the last image in memory for the trainer's next start.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_CKPT_WRITER_HOLD_H
-#define LOCKSTEP_CKPT_WRITER_HOLD_H
+#ifndef LOCKSTEP_CKPT_WRITER_HOLD_IMAGE_H
+#define LOCKSTEP_CKPT_WRITER_HOLD_IMAGE_H
 
 #include <stdint.h>
 
-struct hold {
+struct hold_image {
     int dir_fd, arena_fd, signals;
     uint64_t offset, file_bytes, arena_bytes; /* of the image, of its file, of all images */
     uint64_t step, job;
@@ -17,6 +17,6 @@ struct hold {
 /* Returns when the time is over, at SIGTERM, or once the next start has removed the record.  The rest of the arena is given back at
  * once.  The caller must not have the arena mapped.
  */
-void hold_image(const struct hold *hold);
+void hold_image(const struct hold_image *hold);
 
 #endif
