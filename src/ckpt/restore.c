@@ -83,7 +83,7 @@ static int restore_manifests_load(struct lockstep_ckpt *ckpt, int fd,
                                      .threads = ckpt->settings.threads,
                                      .put = restore_bytes_put,
                                      .ctx = ckpt,
-                                     .held = ckpt->settings.arena_hold_s > 0,
+                                     .held = true,
                                      .dir_fd = ckpt->dir_fd,
                                      .memory_bytes = &ckpt->status.memory_bytes };
     int result = restore_extents_make(ckpt, manifest, files, &extents, err);

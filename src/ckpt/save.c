@@ -102,8 +102,7 @@ static void save_held_release(const struct lockstep_ckpt *ckpt)
 {
     struct held_image held;
 
-    if (!ckpt->settings.arena_hold_s ||
-        held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL) < 0)
+    if (held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL) < 0)
         return;
     held_remove(ckpt->dir_fd, ckpt->settings.rank);
     for (int i = 0; i < HELD_LOOKS && held_is_alive(&held); i++)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "ckpt/format/tensor.h"
 #include "ckpt/store/held.h"
@@ -57,9 +59,15 @@ void hold_image(const struct hold_image *hold)
                                .file_bytes = hold->file_bytes,
                                .step = hold->step,
                                .job = hold->job };
+    struct signalfd_siginfo info;
     struct err err = { "" };
 
-    prctl(PR_SET_NAME, "ckpt-held");
+    prctl(PR_SET_NAME,
+          "ckpt-held"); /* a launcher of lockstep ends it with the run, not with the attempt */
+    if (hold->launched) {
+        while (read(hold->signals, &info, sizeof(info)) > 0)
+            ; /* that the attempt ends; the end of the run comes later */
+    }
     hold_give_back(hold, 0, hold->offset);
     hold_give_back(hold, hold->offset + ckpt_round_up(hold->file_bytes, CKPT_PAGE),
                    hold->arena_bytes);

@@ -447,12 +447,13 @@ static int writer_message(struct writer *writer, struct err *err)
 static void writer_hold(struct writer *writer)
 {
     const struct message_hello *hello = &writer->hello;
+    bool launched = getenv("LOCKSTEP_RUN") != NULL;
 
     if (writer->arena)
         munmap(writer->arena, writer->arena_bytes);
     writer->arena = NULL;
     if (!hello->hold_s || !writer->last.known || !writer->ended || writer->bye ||
-        writer->signalled || writer->arena_fd < 0)
+        (writer->signalled && !launched) || writer->arena_fd < 0)
         return;
     hold_image(&(struct hold_image){ .dir_fd = writer->dir_fd,
                                      .arena_fd = writer->arena_fd,
@@ -463,7 +464,8 @@ static void writer_hold(struct writer *writer)
                                      .step = writer->last.step,
                                      .job = hello->job,
                                      .rank = hello->rank,
-                                     .seconds = hello->hold_s });
+                                     .seconds = hello->hold_s,
+                                     .launched = launched });
 }
 
 int writer_serve(int socket, int signals, struct err *err)
