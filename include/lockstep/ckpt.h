@@ -125,6 +125,11 @@ struct lockstep_ckpt_settings {
     int (*agree)(void *ctx, uint64_t value, uint64_t *ret_least);
     void *agree_ctx;
     uint64_t keep_every; /* points whose step is a multiple of it stay, too; 0: none */
+    /* If the program dies without lockstep_ckpt_close(): seconds for which the writer keeps the last image in memory, so that the next
+     * start on this machine restores from there.  The memory is given back when the next start saves, or at SIGTERM.  0: from the
+     * environment (LOCKSTEP_ARENA_HOLD); without it nothing is kept.
+     */
+    uint32_t arena_hold_s;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,
@@ -217,10 +222,35 @@ struct lockstep_ckpt_status {
     /* Of the last save: waiting for the registration of the memory, part of copy_ns; waiting in fence() for copies. */
     uint64_t pin_wait_ns, fence_wait_ns;
     char device[192]; /* "" without tensors on a GPU; "pinned"; "not pinned, because ..." */
+    uint64_t
+        memory_bytes; /* of the last restore: bytes of files that came from memory (arena_hold_s) */
 };
 
 LOCKSTEP_API int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt,
                                           struct lockstep_ckpt_status *ret);
+
+/* What the stages of a save took: of the newest one that is verified, with `no_verify` of the newest that is written. */
+struct lockstep_ckpt_spans {
+    size_t size;        /* sizeof(struct lockstep_ckpt_spans) */
+    uint64_t step;      /* of the save */
+    uint64_t bytes;     /* of this rank's file */
+    uint64_t copy_ns;   /* the training waited for it, fence() included */
+    uint64_t write_ns;  /* until the file was synced, without the turn that it waited for */
+    uint64_t digest_ns; /* part of write_ns */
+    uint64_t commit_ns; /* until all ranks had written theirs, and the point was committed */
+    uint64_t verify_ns; /* reading it back */
+    /* Tensors with elements, and how many of them are bit for bit as in the save before. */
+    uint64_t tensors, unchanged;
+    /* The same of the optimizer's moments: tensors of more than one number whose names begin with "optim".  All of
+     * them, after training steps: the program saves an optimizer that it does not use.
+     */
+    uint64_t moments, moments_unchanged;
+    char disk[64]; /* where the directory is, such as "nvme0n1p1 (ext4)"; "": not known */
+};
+
+/* -ENODATA: no save has come so far. */
+LOCKSTEP_API int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt,
+                                         struct lockstep_ckpt_spans *ret);
 
 /* ---- restoring ---- */
 

@@ -24,6 +24,8 @@ struct launch_plan {
     uint32_t max_restarts;
     int64_t grace_ns;   /* between SIGTERM, or the signal that came, and SIGKILL */
     bool restart_hangs; /* a verdict that ranks hang ends the attempt, where a restart is left */
+    int64_t
+        arena_hold_ns; /* a copy of the last checkpoint stays in memory so long between two attempts */
     int64_t backoff_ns; /* before the second restart; doubled each time, to a minute */
     const struct policy_table *table; /* what is done about verdicts */
     bool warm;                        /* standby processes */

@@ -21,6 +21,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+#define ARENA_HOLD_MOST_S 86400
+
 #define LAUNCH_FOLLOW_NS (NS_PER_S / 4) /* between two looks at what the controller says */
 #define LAUNCH_HANG_EXIT 124            /* as timeout(1) has it */
 #define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
@@ -46,6 +48,14 @@ static int attempt_rank_start(struct launch *launch, uint32_t rank,
     return r;
 }
 
+/* For ranks that may be started again. */
+static uint32_t attempt_arena_hold(const struct launch_plan *plan)
+{
+    return plan->max_restarts || plan->act
+               ? (uint32_t)MIN(plan->arena_hold_ns / NS_PER_S, ARENA_HOLD_MOST_S)
+               : 0;
+}
+
 static int attempt_ranks_start(struct launch *launch, struct err *err)
 {
     struct attach attach;
@@ -54,6 +64,7 @@ static int attempt_ranks_start(struct launch *launch, struct err *err)
         .rings = launch->run_dir.file.rings,
         .attempt = launch->run_dir.file.attempt,
         .max_restarts = launch->plan->max_restarts,
+        .arena_hold_s = attempt_arena_hold(launch->plan),
         .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
         .python_path = attach.python_path,
         .nccl_plugin = attach.nccl_plugin,

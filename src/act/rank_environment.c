@@ -71,6 +71,8 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
         env_put(out, "LOCKSTEP_QUIET=1");
     }
     env_put(out, "LOCKSTEP_RESTART=%u", start->attempt);
+    if (start->arena_hold_s)
+        env_put(out, "LOCKSTEP_ARENA_HOLD=%u", start->arena_hold_s);
     env_put(out, "LOCKSTEP_NODE=%s", name);
     if (start->python_path && start->python_path[0])
         env_put(out, "PYTHONPATH=%s", start->python_path);

@@ -15,6 +15,7 @@
 struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *run, *rings; /* rings NULL or empty: there are none, and ranks need not say so */
     uint32_t attempt, max_restarts;
+    uint32_t arena_hold_s; /* 0: LOCKSTEP_ARENA_HOLD stays as it is */
     uint16_t port;
     bool omp_threads;         /* OMP_NUM_THREADS was set by the user */
     const char *python_path;  /* NULL or empty: PYTHONPATH stays as it is */

@@ -147,7 +147,7 @@ int arena_create(struct arena *arena, uint64_t file_bytes, uint64_t draft_bytes,
     if (result < 0)
         return result;
     made.bytes = made.image_bytes * made.images;
-    made.fd = memfd_create("lockstep-ckpt", MFD_CLOEXEC);
+    made.fd = memfd_create("lockstep-ckpt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (made.fd < 0 || ftruncate(made.fd, (off_t)made.bytes) < 0) {
         result = err_set(err, -errno, "arena of %" PRIu64 " MiB: %m", made.bytes >> 20);
         fd_clean(&made.fd);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/disk_name.h"
 #include "ckpt/engine_private.h"
 #include "ckpt/store/point.h"
 #include "core/clean.h"
@@ -33,6 +34,8 @@ int engine_result(struct lockstep_ckpt *ckpt, int result)
         ckpt->err.text[0] = '\0';
     return result;
 }
+
+#define HOLD_MOST_S 86400u
 
 /* ---- open and close ---- */
 
@@ -72,6 +75,19 @@ static int engine_job_choose(struct lockstep_ckpt_settings *settings, struct err
     return err_set(err, -EINVAL, "several ranks need the same number `job` for one start");
 }
 
+/* A number of seconds; anything else is 0. */
+static uint32_t engine_hold_of(const char *text)
+{
+    uint32_t seconds = 0;
+
+    for (; text && *text; text++) {
+        if (*text < '0' || *text > '9')
+            return 0;
+        seconds = MIN(seconds * 10 + (uint32_t)(*text - '0'), HOLD_MOST_S);
+    }
+    return seconds;
+}
+
 static int engine_settings_take(struct lockstep_ckpt *ckpt,
                                 const struct lockstep_ckpt_settings *settings, struct err *err)
 {
@@ -89,6 +105,9 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
                        own->rank, own->world, own->group);
     if (own->images > ARENA_IMAGES || own->deadline_s > 86400)
         return err_set(err, -EINVAL, "images or deadline_s out of range");
+    if (!own->arena_hold_s)
+        own->arena_hold_s = engine_hold_of(getenv("LOCKSTEP_ARENA_HOLD"));
+    own->arena_hold_s = MIN(own->arena_hold_s, HOLD_MOST_S);
     return engine_job_choose(own, err);
 }
 
@@ -122,6 +141,8 @@ int lockstep_ckpt_open(const struct lockstep_ckpt_settings *settings, struct loc
     if (result == 0)
         result = ckpt->dir_fd = engine_directory_open(settings->directory, &err);
     if (result >= 0)
+        disk_name_of(ckpt->dir_fd, ckpt->spans.disk);
+    if (result >= 0)
         result = writer_link_open(ckpt, &err);
     if (result < 0) {
         if (error && error_size)
@@ -138,6 +159,7 @@ void lockstep_ckpt_close(struct lockstep_ckpt *ckpt)
     if (!ckpt)
         return;
     copier_close(&ckpt->copier);
+    writer_link_bye(ckpt);
     arena_destroy(&ckpt->arena);
     fd_clean(&ckpt->socket);
     fd_clean(&ckpt->dir_fd);
@@ -399,6 +421,23 @@ int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_st
     size = MIN(ret->size, sizeof(*ret));
     ckpt->status.size = size;
     memcpy(ret, &ckpt->status, size);
+    return engine_result(ckpt, 0);
+}
+
+int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_spans *ret)
+{
+    size_t size;
+
+    if (!ckpt)
+        return -ENODEV;
+    if (!ret || ret->size < sizeof(size_t))
+        return err_set(&ckpt->err, -EINVAL, "spans without a size");
+    writer_link_drain(ckpt, 0);
+    if (!ckpt->has_spans)
+        return err_set(&ckpt->err, -ENODATA, "no save has come so far");
+    size = MIN(ret->size, sizeof(*ret));
+    ckpt->spans.size = size;
+    memcpy(ret, &ckpt->spans, size);
     return engine_result(ckpt, 0);
 }
 

@@ -50,7 +50,10 @@ struct lockstep_ckpt {
     struct arena arena;
     struct copier copier;
     struct engine_image image[ARENA_IMAGES];
+    unsigned last_image; /* of the last save: the other one is filled first */
     struct lockstep_ckpt_status status;
+    struct lockstep_ckpt_spans spans;
+    bool has_spans;
     int64_t fence_ns;
     uint64_t fenced_step;                       /* of the last save */
     uint64_t number, written, verified, failed; /* saves; numbers begin at 1 */
@@ -79,6 +82,7 @@ int writer_link_open(struct lockstep_ckpt *ckpt, struct err *err);
 int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err);
 void writer_link_drain(struct lockstep_ckpt *ckpt,
                        int timeout_ms); /* takes what the writer has sent */
+void writer_link_bye(struct lockstep_ckpt *ckpt);
 int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err);
 
 #endif

@@ -82,9 +82,13 @@ static int restore_manifests_load(struct lockstep_ckpt *ckpt, int fd,
                                      .manifest = manifest,
                                      .threads = ckpt->settings.threads,
                                      .put = restore_bytes_put,
-                                     .ctx = ckpt };
+                                     .ctx = ckpt,
+                                     .held = true,
+                                     .dir_fd = ckpt->dir_fd,
+                                     .memory_bytes = &ckpt->status.memory_bytes };
     int result = restore_extents_make(ckpt, manifest, files, &extents, err);
 
+    ckpt->status.memory_bytes = 0;
     if (result == 0) /* the training may still read what is overwritten here */
         result = copier_order(&ckpt->copier, err);
     if (result == 0)

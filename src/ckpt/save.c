@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "ckpt/engine_private.h"
 #include "ckpt/format/tensor_layout.h"
+#include "ckpt/store/held.h"
 #include "ckpt/store/point.h"
 #include "ckpt/store/threads.h"
 #include "core/clean.h"
@@ -19,6 +21,8 @@
 
 #define PIECE (UINT64_C(4) << 20) /* that a thread copies at a time */
 #define COPIERS_MAX 8
+#define HELD_LOOKS 50
+#define HELD_LOOK_MS 20
 #define LOOK_NS (100 * NS_PER_MS) /* for marks that other programs make */
 
 /* ---- layout ---- */
@@ -91,6 +95,18 @@ static int save_arena_prepare(struct lockstep_ckpt *ckpt, struct err *err)
         return 0;
     arena_destroy(&ckpt->arena);
     return err_set(err, -ENOMEM, "arena of %" PRIu64 " MiB: not enough memory", bytes >> 20);
+}
+
+/* The writer of the start before may keep its last image in memory.  This start is past its restore. */
+static void save_held_release(const struct lockstep_ckpt *ckpt)
+{
+    struct held_image held;
+
+    if (held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL) < 0)
+        return;
+    held_remove(ckpt->dir_fd, ckpt->settings.rank);
+    for (int i = 0; i < HELD_LOOKS && held_is_alive(&held); i++)
+        poll(NULL, 0, HELD_LOOK_MS); /* its memory is counted as used until then */
 }
 
 /* A new layout needs a new arena, and the writer must be done with the old one. */
@@ -283,11 +299,14 @@ static int save_draft_put(struct lockstep_ckpt *ckpt, unsigned image, uint64_t s
     return result;
 }
 
+/* The one of the last save comes last: its writer may keep it for the next start. */
 static int save_image_free(const struct lockstep_ckpt *ckpt, unsigned *ret)
 {
-    for (unsigned i = 0; i < ckpt->arena.images; i++) {
-        if (ckpt->image[i].state == IMAGE_FREE) {
-            *ret = i;
+    for (unsigned i = 1; i <= ckpt->arena.images; i++) {
+        unsigned image = (ckpt->last_image + i) % ckpt->arena.images;
+
+        if (ckpt->image[image].state == IMAGE_FREE) {
+            *ret = image;
             return 0;
         }
     }
@@ -318,6 +337,7 @@ static int save_start(struct lockstep_ckpt *ckpt, uint64_t step, struct err *err
         return err_set(err, -EINPROGRESS, "the save before has had no fence");
     if (ckpt->socket < 0)
         return err_set(err, -EPIPE, "the writer process is gone");
+    save_held_release(ckpt);
     result = save_engine_prepare(ckpt, err);
     if (result == 0 && save_image_free(ckpt, &image) < 0)
         result =
@@ -334,6 +354,7 @@ static int save_start(struct lockstep_ckpt *ckpt, uint64_t step, struct err *err
         return result;
     ckpt->image[image].state = IMAGE_FILLED;
     ckpt->status.copy_ns = (uint64_t)(time_mono_ns() - begin_ns);
+    ckpt->image[image].save.copy_ns = ckpt->status.copy_ns;
     return 0;
 }
 
@@ -376,8 +397,10 @@ int lockstep_ckpt_fence(struct lockstep_ckpt *ckpt)
     result = save_copies_end(ckpt, image);
     if (result < 0)
         return result;
+    ckpt->image[image].save.copy_ns += ckpt->status.fence_wait_ns;
     ckpt->image[image].save.number = ++ckpt->number;
     ckpt->fenced_step = ckpt->image[image].save.step;
+    ckpt->last_image = image;
     ckpt->image[image].state = IMAGE_WRITING;
     ckpt->status.saved++;
     ckpt->fence_ns = time_mono_ns();

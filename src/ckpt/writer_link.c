@@ -136,11 +136,20 @@ int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err)
                                             .deadline_s = settings->deadline_s,
                                             .keep = settings->keep,
                                             .no_verify = settings->no_verify,
+                                            .hold_s = settings->arena_hold_s,
                                             .job = settings->job,
                                             .bytes_per_s = settings->bytes_per_s,
                                             .keep_every = settings->keep_every,
                                             .image_bytes = ckpt->arena.image_bytes };
     return message_send(ckpt->socket, &message, (const int[]){ ckpt->dir_fd, ckpt->arena.fd }, err);
+}
+
+void writer_link_bye(struct lockstep_ckpt *ckpt)
+{
+    struct message message = { .type = MESSAGE_BYE };
+
+    if (ckpt->socket >= 0)
+        message_send(ckpt->socket, &message, NULL, NULL);
 }
 
 int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err)
@@ -173,6 +182,25 @@ static void writer_event_failed(struct lockstep_ckpt *ckpt, const struct message
              event->text);
 }
 
+static void writer_spans_take(struct lockstep_ckpt *ckpt, const struct message_event *event)
+{
+    const struct message_figures *figures = &event->figures;
+    struct lockstep_ckpt_spans *spans = &ckpt->spans;
+
+    ckpt->has_spans = true;
+    spans->step = event->step;
+    spans->bytes = figures->bytes;
+    spans->copy_ns = figures->copy_ns;
+    spans->write_ns = figures->store_ns;
+    spans->digest_ns = figures->digest_ns;
+    spans->commit_ns = figures->commit_ns;
+    spans->verify_ns = event->type == EVENT_VERIFIED ? event->ns : 0;
+    spans->tensors = figures->tensors;
+    spans->unchanged = figures->unchanged;
+    spans->moments = figures->moments;
+    spans->moments_unchanged = figures->moments_unchanged;
+}
+
 static void writer_event_take(struct lockstep_ckpt *ckpt, const struct message_event *event)
 {
     struct lockstep_ckpt_status *status = &ckpt->status;
@@ -185,13 +213,16 @@ static void writer_event_take(struct lockstep_ckpt *ckpt, const struct message_e
         ckpt->written = MAX(ckpt->written, event->number);
         status->written = event->step;
         status->write_ns = event->ns;
-        status->tensors = event->tensors;
-        status->unchanged = event->unchanged;
+        status->tensors = event->figures.tensors;
+        status->unchanged = event->figures.unchanged;
         snprintf(status->io, sizeof(status->io), "%s", event->text);
+        if (ckpt->settings.no_verify)
+            writer_spans_take(ckpt, event);
     } else if (event->type == EVENT_VERIFIED) {
         ckpt->verified = MAX(ckpt->verified, event->number);
         status->verified = event->step;
         status->verify_ns = event->ns;
+        writer_spans_take(ckpt, event);
     } else if (event->type == EVENT_FAILED) {
         writer_event_failed(ckpt, event);
     }

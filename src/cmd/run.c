@@ -24,7 +24,7 @@ struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
-    int64_t grace_ns, backoff_ns;
+    int64_t grace_ns, backoff_ns, arena_hold_ns;
     uint64_t steps;
     bool act, warm, quiet, watch, page, dry_run, insecure_http;
     const char *control;
@@ -45,6 +45,9 @@ static const struct opt run_opts[] = {
       "time between SIGTERM and SIGKILL, default 10s", NULL, false },
     { "backoff", 0, OPT_DURATION, offsetof(struct run_settings, backoff_ns), "TIME",
       "wait before the second restart, doubled each time, default 1s", NULL, false },
+    { "arena-hold", 0, OPT_DURATION, offsetof(struct run_settings, arena_hold_ns), "TIME",
+      "keep the last checkpoint of a rank in memory so long between two attempts, default 10m",
+      NULL, false },
     { "act", 0, OPT_FLAG, offsetof(struct run_settings, act), NULL,
       "do what the policy decides; without it decisions are only written down", NULL, false },
     { "warm", 0, OPT_FLAG, offsetof(struct run_settings, warm), NULL,
@@ -115,6 +118,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                  .restart_hangs = strcmp(settings->on_hang, "restart") == 0,
                                  .grace_ns = settings->grace_ns,
                                  .backoff_ns = settings->backoff_ns,
+                                 .arena_hold_ns = settings->arena_hold_ns,
                                  .table = &settings->table,
                                  .alert = (settings->alert_webhook || settings->alert_exec) &&
                                           !settings->control,
@@ -140,6 +144,7 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
                                        .nodes = 1,
                                        .grace_ns = 10 * NS_PER_S,
                                        .backoff_ns = NS_PER_S,
+                                       .arena_hold_ns = 600 * NS_PER_S,
                                        .watch = true,
                                        .page = isatty(STDERR_FILENO) == 1,
                                        .on_hang = "alert" };

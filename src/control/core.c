@@ -14,7 +14,9 @@
 #include "judge/slow/stall.h"
 #include "judge/slow/sync.h"
 #include "judge/stuck/hang.h"
+#include "judge/wrong/corrupt.h"
 #include "wire/ring.h"
+#include "wire/save_note.h"
 
 #define LEDGER_NS (5 * NS_PER_S)
 #define AFTER_ATTEMPT_NS                                                                           \
@@ -192,12 +194,19 @@ static int core_feed_stack(struct core *core, struct reader in)
 
 static int core_feed_note(struct core *core, struct reader in)
 {
+    struct save_note save;
     struct fact_note fact;
     int result = fact_note_get(in, &fact);
 
-    if (result == 0)
+    if (result < 0)
+        return result;
+    if (!save_note_parse(fact.text, &save)) {
         crash_note(&core->judge, &fact);
-    return result;
+    } else if (fact.attempt == core->judge.model.attempt) {
+        corrupt_save(&core->judge, fact.rank, &save);
+        stall_save(&core->judge, fact.rank, &save);
+    }
+    return 0;
 }
 
 static int core_feed_method(struct core *core, struct reader in)

@@ -61,6 +61,14 @@ struct run_summary_decision { /* the newest state of one */
     "program\n"                                                                                    \
     "  (lockstep/probe.h)"
 
+/* A checkpoint, from the notes of its ranks (wire/save_note.h). */
+struct run_summary_save {
+    uint64_t step;
+    uint32_t ranks;                                                  /* whose notes came */
+    uint64_t bytes, arena_bytes, skipped, failed;                    /* of all ranks */
+    uint64_t snapshot_us, write_us, digest_us, commit_us, verify_us; /* of the slowest rank each */
+};
+
 struct run_summary {
     char run[64];
     enum run_summary_source source;
@@ -77,6 +85,8 @@ struct run_summary {
         still_ns; /* for how long no rank had advanced at its end, or now; 0: less than a hang */
     struct ledger ledger;
     bool has_ledger;
+    struct run_summary_save save; /* the newest one that all ranks noted; ranks 0: none */
+    uint64_t saves;               /* notes of saves */
     uint64_t frames, steps, beats, notes, exits, ticks;
     uint64_t malformed, damaged_bytes;
     uint64_t lost_frames; /* numbers missing between the frames of a sender */

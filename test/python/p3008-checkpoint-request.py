@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 from tap import BUILD, LOCKSTEP, equal, main, need_torch, test
 
@@ -49,6 +50,15 @@ def committed(directory):
     return any(point["ranks"] == 2 and point["state"] in ("committed", "verified") for point in json.loads(done.stdout)["points"])
 
 
+def metrics(place):
+    """Of the run's checkpoints, by name."""
+    with open(place + "/state/runs/r/control.url") as file:
+        url, token = file.read().split()
+    request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + token})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return dict(re.findall(r'^lockstep_run_checkpoint_(\w+)\{run="r"\} (\S+)$', answer.read().decode(), re.M))
+
+
 @test
 def a_request_is_served_by_all_ranks_at_one_step(place):
     env = dict(os.environ, LOCKSTEP_STATE=place + "/state", OMP_NUM_THREADS="1", USE_LIBUV="0",
@@ -70,6 +80,12 @@ def a_request_is_served_by_all_ranks_at_one_step(place):
         steps = re.findall(r"rank \d+: saved at step (\d+)", done.stdout)
         equal((len(steps), len(set(steps))), (2, 1), done.stdout)
         until(lambda: committed(place + "/ckpt"), "the point is not committed")
+        until(lambda: "step" in metrics(place), "the checkpoint is not in the metrics")
+        shown = {name: float(value) for name, value in metrics(place).items()}
+        equal((shown["step"], shown["saves_total"], shown["skipped"], shown["failed"]), (float(steps[0]), 2.0, 0.0, 0.0), str(shown))
+        for name in ("bytes", "arena_bytes", "snapshot_seconds", "write_seconds", "digest_seconds", "verify_seconds"):
+            assert shown[name] > 0, (name, shown)
+        assert shown["digest_seconds"] <= shown["write_seconds"], shown
     finally:
         run.send_signal(signal.SIGTERM)  # a notice: the ranks save once more
         out = run.communicate(timeout=100)[0]
@@ -111,6 +127,49 @@ def a_checkpoint_of_ranks_at_different_steps_is_a_verdict(place):
     found = [verdict for verdict in json.loads(done.stdout)["verdicts"] if verdict["kind"] == "corruption"]
     equal([(verdict["layer"], verdict["ranks"], verdict["cause"]) for verdict in found],
           [("checkpoint", [0, 1], "ranks saved one checkpoint in different steps")], done.stdout[:3000] + done.stderr)
+
+
+STALE = """
+import copy, sys, time
+import torch
+import lockstep
+torch.set_num_threads(1)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+data = torch.utils.data.DataLoader([torch.rand(8) for _ in range(64)], batch_size=8)
+checkpoints = lockstep.Checkpointer(sys.argv[1])
+first = None
+step = 0
+while step < 57:
+    for batch in data:
+        model(batch).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        first = first or copy.deepcopy(optimizer.state_dict())
+        if step % 8 == 0:
+            saved = checkpoints.save(step, model=model, optimizer=first if sys.argv[2] == "stale" else optimizer)
+            assert saved and checkpoints.wait("verified", 90), checkpoints.last_error
+        step += 1
+checkpoints.close()
+"""
+
+
+def moments_verdicts(place, way):
+    env = dict(os.environ, LOCKSTEP_STATE=place + "/state-" + way, OMP_NUM_THREADS="1",
+               LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
+    with open(place + "/train.py", "w") as file:
+        file.write(STALE)
+    subprocess.run([LOCKSTEP, "run", "-q", "--name", "r", "-n", "1", "--", sys.executable, place + "/train.py", place + "/ckpt-" + way,
+                    way], env=env, check=True, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([LOCKSTEP, "why", "--json", "r"], env=env, capture_output=True, text=True, timeout=120)
+    return [(verdict["layer"], verdict["cause"]) for verdict in json.loads(done.stdout)["verdicts"] if verdict["kind"] == "corruption"]
+
+
+@test
+def an_optimizer_that_stands_still_in_checkpoints_is_a_verdict(place):
+    equal(moments_verdicts(place, "stale"),
+          [("checkpoint", "optimizer moments in checkpoints do not change while the training goes on")])
+    equal(moments_verdicts(place, "sound"), [])
 
 
 need_torch()

@@ -15,7 +15,7 @@
  * Several ranks agree on the point that they restore through files in DIR.agree-JOB; agree=PATH: in PATH.agree-JOB.
  *
  * Prints one line for each event: "restored N", "none: WHY", "saved N", "skipped N: WHY", "written N", "verified N",
- * "failed N: WHY".  Exit 1 when a restored byte is wrong.
+ * "failed N: WHY", "memory N" (bytes that were restored from the memory of a writer).  Exit 1 when a restored byte is wrong.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -226,6 +226,7 @@ static int meeting_agree(void *ctx, uint64_t value, uint64_t *ret_least)
 static int restore(struct lockstep_ckpt *ckpt, struct tensor *tensor, const struct options *options,
                    uint64_t *step)
 {
+    struct lockstep_ckpt_status status = { .size = sizeof(status) };
     uint64_t blob = 0;
     int result =
         lockstep_ckpt_restore(ckpt, options->at ? options->at : LOCKSTEP_CKPT_NEWEST, step);
@@ -245,6 +246,8 @@ static int restore(struct lockstep_ckpt *ckpt, struct tensor *tensor, const stru
         return 1;
     }
     printf("restored %" PRIu64 "\n", *step);
+    if (lockstep_ckpt_status_get(ckpt, &status) == 0 && status.memory_bytes)
+        printf("memory %" PRIu64 "\n", status.memory_bytes);
     return check(tensor, *step);
 }
 

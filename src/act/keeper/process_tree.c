@@ -156,18 +156,31 @@ static int tree_signal_once(struct process_tree *tree, const struct procs_one *p
     return r < 0 ? r : proc_signal(proc, SIGCONT);
 }
 
-/* Known by its name: a process that only takes the name gets some seconds more, of its own user's job. */
-static bool tree_writer_spared(const struct process_tree *tree, const struct procs_one *proc,
-                               int64_t passed_ns)
+static bool tree_is_named(const struct procs_one *proc, const char *expected)
 {
     char path[64], name[32] = "";
     CLEAN(file_clean) FILE *file = NULL;
 
-    if (tree->ending_mode.grace_ns <= 0 || passed_ns >= TREE_WRITER_GRACE_NS)
-        return false;
     snprintf(path, sizeof(path), "/proc/%d/comm", proc->pid);
     file = fopen(path, "re");
-    return file && fgets(name, sizeof(name), file) && strcmp(name, "ckpt-writer\n") == 0;
+    return file && fgets(name, sizeof(name), file) &&
+           strncmp(name, expected, strlen(expected)) == 0 &&
+           strcmp(name + strlen(expected), "\n") == 0;
+}
+
+/* Known by its name: a process that only takes the name gets some seconds more, of its own user's job. */
+static bool tree_writer_spared(const struct process_tree *tree, const struct procs_one *proc,
+                               int64_t passed_ns)
+{
+    return tree->ending_mode.grace_ns > 0 && passed_ns < TREE_WRITER_GRACE_NS &&
+           tree_is_named(proc, "ckpt-writer");
+}
+
+/* A writer that has written everything, and keeps the last image for the ranks of the next attempt.  It ends with the run. */
+static bool tree_is_held(const struct process_tree *tree, const struct procs_one *proc)
+{
+    return tree->ending_mode.level == TREE_RANKS && tree->ending_mode.grace_ns > 0 &&
+           proc->parent == getpid() && tree_is_named(proc, "ckpt-held");
 }
 
 static int tree_signal(struct process_tree *tree, const struct procs_one *proc, int64_t now_ns)
@@ -198,6 +211,8 @@ static size_t tree_walk(struct process_tree *tree, int64_t now_ns)
             continue;
         root = tree_find(tree, proc->root);
         if (root && root->level > tree->ending_mode.level)
+            continue;
+        if (!root && tree_is_held(tree, proc))
             continue;
         if (tree_signal(tree, proc, now_ns) == -EPERM)
             tree->spared++;

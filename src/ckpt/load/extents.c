@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "ckpt/store/held.h"
 #include "ckpt/store/point.h"
 #include "ckpt/store/threads.h"
 #include "core/clean.h"
@@ -139,6 +140,7 @@ struct loader {
     uint64_t wants;
     const struct extents_reader *reader;
     int fd;
+    const unsigned char *memory; /* instead of fd */
     enum blocks_way way;
     unsigned runners;
     _Atomic unsigned taken;
@@ -225,12 +227,66 @@ static int loader_wants_make(struct loader *loader, struct err *err)
     return 0;
 }
 
+/* ---- memory of a writer ---- */
+
+static void *loader_memory_run(void *ctx)
+{
+    struct loader *loader = ctx;
+    struct err err = { "" };
+    int result = 0;
+
+    for (size_t i = atomic_fetch_add(&loader->taken, 1);
+         result == 0 && i < loader->wants && !loader_stop(loader); i += loader->runners) {
+        uint64_t begin = loader->want[i] * CKPT_BLOCK;
+
+        result = loader_block(loader, loader->want[i], loader->memory + begin,
+                              (size_t)MIN(loader->manifest->file_bytes - begin, CKPT_BLOCK), &err);
+    }
+    if (result < 0)
+        atomic_store(&loader->result, result);
+    return NULL;
+}
+
+/* Whether all that is wanted of the file came from there. */
+static bool extents_memory_read(const struct extents_reader *reader, const struct extent *extent,
+                                size_t extents)
+{
+    const struct manifest *manifest = &reader->manifest[extent->file];
+    struct loader loader = {
+        .manifest = manifest, .extent = extent, .extents = extents, .reader = reader
+    };
+    struct held_map map = { .data = NULL };
+    struct held_image held;
+    int result;
+
+    if (held_find(reader->dir_fd, manifest->rank, &held, NULL) < 0 || held.step != manifest->step ||
+        held.job != manifest->job || held.file_bytes != manifest->file_bytes ||
+        held_map_open(&held, &map, NULL) < 0)
+        return false;
+    loader.memory = map.data;
+    result = loader_wants_make(&loader, NULL);
+    loader.runners = reader->threads ? reader->threads : MIN(threads_cpus(), 8);
+    loader.runners = (unsigned)MIN(loader.runners, MAX(loader.wants / 16, 1));
+    while (result == 0 && atomic_load(&loader.taken) < loader.runners)
+        threads_run(loader.runners - atomic_load(&loader.taken), loader_memory_run, &loader);
+    result = result < 0 ? result : atomic_load(&loader.result);
+    if (result == 0)
+        *reader->memory_bytes += manifest->file_bytes;
+    free(loader.want);
+    held_map_close(&map);
+    return result == 0;
+}
+
+/* ---- files ---- */
+
 static int extents_file_read(const struct extents_reader *reader, const struct extent *extent,
                              size_t extents, struct err *err)
 {
     const struct manifest *manifest = &reader->manifest[extent->file];
     int result = -EOPNOTSUPP;
 
+    if (reader->held && extents_memory_read(reader, extent, extents))
+        return 0;
     for (enum blocks_way way = BLOCKS_URING; result == -EOPNOTSUPP && way < BLOCKS_WAYS; way++) {
         CLEAN(fd_clean)
         int fd = point_file_open(reader->point_fd, manifest->rank, manifest->file_bytes, &way, err);

@@ -51,6 +51,10 @@ struct extents_reader {
     int (*put)(void *ctx, const struct extent *extent, uint64_t at, const unsigned char *data,
                size_t size, struct err *err);
     void *ctx;
+    /* Files that a writer of this machine still has in memory come from there; a wrong checksum there is no error. */
+    bool held;
+    int dir_fd;             /* held: of the checkpoint directory */
+    uint64_t *memory_bytes; /* held: grows by the bytes of such files */
 };
 
 /* -EPROTO: a file is damaged. */

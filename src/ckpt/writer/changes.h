@@ -15,7 +15,10 @@ struct changes {
     struct map digests; /* of the save before: hash of a name, to the first bytes of its digest */
     uint64_t step;      /* of it */
     bool known;
-    uint64_t tensors, unchanged; /* of the last save: tensors with elements */
+    /* Of the last save: tensors with elements, and of them the optimizer's that are no single number: its moments.  Their
+     * names begin with "optim".
+     */
+    uint64_t tensors, unchanged, moments, moments_unchanged;
 };
 
 /* After the digests of a save are known. */

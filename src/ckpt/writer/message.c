@@ -15,7 +15,7 @@
 #include "core/text.h"
 
 static const char magic[4] = { 'L', 'S', 'C', 'W' };
-#define VERSION 3
+#define VERSION 4
 
 static void message_hello_put(const struct message_hello *hello, struct buf *out)
 {
@@ -26,11 +26,24 @@ static void message_hello_put(const struct message_hello *hello, struct buf *out
     buf_put_u32(out, hello->deadline_s);
     buf_put_u32(out, hello->keep);
     buf_put_u32(out, hello->no_verify);
+    buf_put_u32(out, hello->hold_s);
     buf_put_u64(out, hello->job);
     buf_put_u64(out, hello->bytes_per_s);
     buf_put_u64(out, hello->keep_every);
     buf_put_u64(out, hello->image_bytes);
 }
+
+static const size_t figures[] = {
+    offsetof(struct message_figures, bytes),
+    offsetof(struct message_figures, copy_ns),
+    offsetof(struct message_figures, store_ns),
+    offsetof(struct message_figures, digest_ns),
+    offsetof(struct message_figures, commit_ns),
+    offsetof(struct message_figures, tensors),
+    offsetof(struct message_figures, unchanged),
+    offsetof(struct message_figures, moments),
+    offsetof(struct message_figures, moments_unchanged),
+};
 
 static void message_event_put(const struct message_event *event, struct buf *out)
 {
@@ -43,8 +56,12 @@ static void message_event_put(const struct message_event *event, struct buf *out
     buf_put_u32(out, (uint32_t)event->pid);
     buf_put_u32(out, (uint32_t)event->code);
     buf_put_str(out, event->text);
-    buf_put_u64(out, event->tensors);
-    buf_put_u64(out, event->unchanged);
+    for (size_t i = 0; i < COUNT(figures); i++) {
+        uint64_t value;
+
+        memcpy(&value, (const char *)&event->figures + figures[i], sizeof(value));
+        buf_put_u64(out, value);
+    }
 }
 
 void message_encode(const struct message *message, struct buf *out)
@@ -62,12 +79,15 @@ void message_encode(const struct message *message, struct buf *out)
         buf_put_u64(out, message->save.step);
         buf_put_u64(out, message->save.draft_at);
         buf_put_u64(out, message->save.draft_bytes);
+        buf_put_u64(out, message->save.copy_ns);
         break;
     case MESSAGE_EVENT:
         message_event_put(&message->event, out);
         break;
     case MESSAGE_COMPLETE:
         buf_put_u64(out, message->complete.step);
+        break;
+    case MESSAGE_BYE:
         break;
     }
 }
@@ -81,14 +101,16 @@ static bool message_hello_get(struct reader *in, struct message_hello *hello)
     hello->deadline_s = reader_get_u32(in);
     hello->keep = reader_get_u32(in);
     hello->no_verify = reader_get_u32(in);
+    hello->hold_s = reader_get_u32(in);
     hello->job = reader_get_u64(in);
     hello->bytes_per_s = reader_get_u64(in);
     hello->keep_every = reader_get_u64(in);
     hello->image_bytes = reader_get_u64(in);
     return !in->bad && hello->rank < hello->world && hello->world <= CKPT_RANKS_MAX &&
            hello->group > 0 && hello->group <= hello->world && hello->images > 0 &&
-           hello->images <= 2 && hello->deadline_s <= 86400 && hello->image_bytes > 0 &&
-           hello->image_bytes <= UINT64_C(1) << 61 && hello->image_bytes % CKPT_PAGE == 0;
+           hello->images <= 2 && hello->deadline_s <= 86400 && hello->hold_s <= 86400 &&
+           hello->image_bytes > 0 && hello->image_bytes <= UINT64_C(1) << 61 &&
+           hello->image_bytes % CKPT_PAGE == 0;
 }
 
 static bool message_save_get(struct reader *in, struct message_save *save)
@@ -98,6 +120,7 @@ static bool message_save_get(struct reader *in, struct message_save *save)
     save->step = reader_get_u64(in);
     save->draft_at = reader_get_u64(in);
     save->draft_bytes = reader_get_u64(in);
+    save->copy_ns = reader_get_u64(in);
     return !in->bad && save->image < 2 && save->draft_at % CKPT_PAGE == 0 &&
            save->draft_at <= UINT64_C(1) << 61 && save->draft_bytes <= UINT64_C(1) << 30;
 }
@@ -113,8 +136,11 @@ static bool message_event_get(struct reader *in, struct message_event *event)
     event->pid = (int32_t)reader_get_u32(in);
     event->code = (int32_t)reader_get_u32(in);
     reader_get_str(in, event->text, sizeof(event->text));
-    event->tensors = reader_get_u64(in);
-    event->unchanged = reader_get_u64(in);
+    for (size_t i = 0; i < COUNT(figures); i++) {
+        uint64_t value = reader_get_u64(in);
+
+        memcpy((char *)&event->figures + figures[i], &value, sizeof(value));
+    }
     event->text[text_clean(event->text, strlen(event->text), false)] = '\0';
     return !in->bad && event->type >= EVENT_READY && event->type <= EVENT_FAILED &&
            event->image < 2;
@@ -139,6 +165,8 @@ int message_parse(const void *data, size_t size, struct message *ret, struct err
     else if (type == MESSAGE_COMPLETE) {
         made.complete.step = reader_get_u64(&in);
         good = !in.bad;
+    } else if (type == MESSAGE_BYE) {
+        good = true;
     }
     if (!good || reader_left(&in))
         return err_set(err, -EPROTO, "message of type %u is not valid", type);

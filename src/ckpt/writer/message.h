@@ -24,10 +24,13 @@ enum message_type {
     MESSAGE_SAVE = 2,
     MESSAGE_EVENT = 3,
     MESSAGE_COMPLETE = 4,
+    MESSAGE_BYE = 5, /* the trainer closes the engine: nobody needs its memory */
 };
 
 struct message_hello {
     uint32_t rank, world, group, images, deadline_s, keep, no_verify;
+    uint32_t
+        hold_s; /* for how long the last image stays in memory if the trainer dies; 0: not at all */
     uint64_t job, bytes_per_s, keep_every;
     uint64_t image_bytes; /* of one image in the arena, its draft included */
 };
@@ -36,6 +39,7 @@ struct message_save {
     uint32_t image;
     uint64_t number, step;
     uint64_t draft_at, draft_bytes; /* the draft of the manifest, from the begin of the image */
+    uint64_t copy_ns;               /* that the copy took the trainer */
 };
 
 enum event_type {
@@ -46,13 +50,21 @@ enum event_type {
     EVENT_FAILED = 5,
 };
 
+/* What is known of a save once it is on disk. */
+struct message_figures {
+    uint64_t bytes;
+    uint64_t copy_ns, store_ns, digest_ns, commit_ns; /* digest_ns is part of store_ns */
+    uint64_t tensors, unchanged;         /* with elements, and of them as in the save before */
+    uint64_t moments, moments_unchanged; /* of them, the optimizer's */
+};
+
 struct message_event {
     uint32_t type, image;
-    uint64_t number, step;       /* of the save */
-    uint64_t ns, cpu_ns;         /* how long it took; CPU time of the writer so far */
-    int32_t pid, code;           /* code: -errno of a failure */
-    char text[256];              /* how it was written, or why it failed */
-    uint64_t tensors, unchanged; /* written: with elements, and of them as in the save before */
+    uint64_t number, step;          /* of the save */
+    uint64_t ns, cpu_ns;            /* how long it took; CPU time of the writer so far */
+    int32_t pid, code;              /* code: -errno of a failure */
+    char text[256];                 /* how it was written, or why it failed */
+    struct message_figures figures; /* written, verified */
 };
 
 struct message_complete {

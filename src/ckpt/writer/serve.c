@@ -23,6 +23,7 @@
 #include "ckpt/store/point.h"
 #include "ckpt/store/retain.h"
 #include "ckpt/writer/changes.h"
+#include "ckpt/writer/hold_image.h"
 #include "ckpt/writer/message.h"
 #include "ckpt/writer/store_image.h"
 #include "core/clean.h"
@@ -46,7 +47,9 @@ struct save {
     struct ckpt_digest digest; /* of the manifest on disk */
     uint64_t number;
     int64_t begin_ns, pause_ns;
-    uint64_t tensors, unchanged;
+    int64_t stored_ns; /* when its file and manifest were synced */
+    struct message_figures figures;
+    uint32_t image;
     char io[256];
 };
 
@@ -55,6 +58,13 @@ struct writer {
     struct message_hello hello;
     unsigned char *arena;
     uint64_t arena_bytes;
+    int arena_fd;
+    struct { /* the newest save that is committed, while its image is untouched */
+        bool known;
+        uint32_t image;
+        uint64_t step, file_bytes;
+    } last;
+    bool bye, signalled; /* the trainer closed the engine; SIGTERM came */
     struct save save[SAVES];
     unsigned saves;
     struct changes changes;
@@ -109,10 +119,12 @@ static bool writer_stop(void *ctx)
                                 { .fd = writer->signals, .events = POLLIN } };
     struct signalfd_siginfo info;
 
-    if (writer->deadline_ns == INT64_MAX && poll(poll_fd, COUNT(poll_fd), 0) > 0 &&
-        ((poll_fd[0].revents & (POLLRDHUP | POLLHUP)) ||
-         ((poll_fd[1].revents & POLLIN) && read(writer->signals, &info, sizeof(info)) > 0)))
-        writer->deadline_ns = time_mono_ns() + (int64_t)writer->hello.deadline_s * NS_PER_S;
+    if (writer->deadline_ns == INT64_MAX && poll(poll_fd, COUNT(poll_fd), 0) > 0) {
+        writer->signalled =
+            (poll_fd[1].revents & POLLIN) && read(writer->signals, &info, sizeof(info)) > 0;
+        if (writer->signalled || (poll_fd[0].revents & (POLLRDHUP | POLLHUP)))
+            writer->deadline_ns = time_mono_ns() + (int64_t)writer->hello.deadline_s * NS_PER_S;
+    }
     return time_mono_ns() >= writer->deadline_ns;
 }
 
@@ -132,6 +144,9 @@ static int serve_arena_open(struct writer *writer, const struct message_hello *h
         return err_set(err, -errno, "arena: %m");
     if (writer->arena)
         munmap(writer->arena, writer->arena_bytes);
+    fd_clean(&writer->arena_fd);
+    writer->arena_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* -1: nothing can be held later */
+    writer->last.known = false;
     writer->arena = arena;
     writer->arena_bytes = bytes;
     return 0;
@@ -193,8 +208,10 @@ static void save_changes_take(struct writer *writer, struct save *save)
     bool known = changes->known;
 
     changes_take(changes, &save->manifest);
-    save->tensors = changes->tensors;
-    save->unchanged = changes->unchanged;
+    save->figures.tensors = changes->tensors;
+    save->figures.unchanged = changes->unchanged;
+    save->figures.moments = changes->moments;
+    save->figures.moments_unchanged = changes->moments_unchanged;
     if (known && changes->tensors && changes->unchanged == changes->tensors &&
         changes->step != before && writer->warnings++ < UNCHANGED_WARNINGS)
         fprintf(stderr,
@@ -223,6 +240,7 @@ static int save_store(struct writer *writer, const struct message_save *message,
 {
     struct store_image store = { .publish = &save->publish,
                                  .manifest = &save->manifest,
+                                 .digest_ns = &save->figures.digest_ns,
                                  .bytes_per_s = writer->hello.bytes_per_s,
                                  .stop = writer_stop,
                                  .ctx = writer };
@@ -264,13 +282,20 @@ static void save_take(struct writer *writer, const struct message_save *message)
     *save = (struct save){ .stage = SAVE_COMMITS,
                            .publish = { .fd = -1 },
                            .number = message->number,
+                           .image = message->image,
                            .begin_ns = time_mono_ns(),
                            .pause_ns = LOOK_NS };
     writer->saves++;
+    if (writer->last.image == message->image) /* it was filled again */
+        writer->last.known = false;
     save_stagger(writer);
     begin_ns = time_mono_ns();
     result = save_store(writer, message, save, &err);
-    writer->store_ns = time_mono_ns() - begin_ns;
+    save->stored_ns = time_mono_ns();
+    writer->store_ns = save->stored_ns - begin_ns;
+    save->figures.bytes = save->manifest.file_bytes;
+    save->figures.copy_ns = message->copy_ns;
+    save->figures.store_ns = (uint64_t)writer->store_ns;
     if (result < 0) {
         save_fail(writer, message->number, message->step, result, &err);
         save_drop(writer, writer->saves - 1);
@@ -282,6 +307,19 @@ static void save_take(struct writer *writer, const struct message_save *message)
 }
 
 /* ---- after the image ---- */
+
+/* Unless a later save has its image by now. */
+static void save_last_set(struct writer *writer, const struct save *save)
+{
+    for (const struct save *other = save + 1; other < writer->save + writer->saves; other++) {
+        if (other->image == save->image)
+            return;
+    }
+    writer->last.known = true;
+    writer->last.image = save->image;
+    writer->last.step = save->publish.step;
+    writer->last.file_bytes = save->manifest.file_bytes;
+}
 
 static void save_commit(struct writer *writer, unsigned i)
 {
@@ -299,8 +337,9 @@ static void save_commit(struct writer *writer, unsigned i)
         save_drop(writer, i);
     } else {
         event.ns = (uint64_t)(time_mono_ns() - save->begin_ns);
-        event.tensors = save->tensors;
-        event.unchanged = save->unchanged;
+        save->figures.commit_ns = (uint64_t)(time_mono_ns() - save->stored_ns);
+        event.figures = save->figures;
+        save_last_set(writer, save);
         snprintf(event.text, sizeof(event.text), "%s", save->io);
         writer_event(writer, event);
         save->stage = SAVE_VERIFIES;
@@ -349,6 +388,7 @@ static void save_verify(struct writer *writer, unsigned i)
         save_fail(writer, save->number, save->publish.step, result, &err);
     } else {
         event.ns = (uint64_t)(time_mono_ns() - begin_ns);
+        event.figures = save->figures;
         writer_event(writer, event);
         writer_retain(writer);
     }
@@ -395,10 +435,37 @@ static int writer_message(struct writer *writer, struct err *err)
     } else if (result == 1 && message.type == MESSAGE_COMPLETE) {
         writer->complete = MAX(writer->complete, message.complete.step);
         writer_retain(writer);
+    } else if (result == 1 && message.type == MESSAGE_BYE) {
+        writer->bye = true;
     }
     for (int i = 0; i < MESSAGE_FDS; i++)
         fd_clean(&fds[i]);
     return result == -EAGAIN ? 0 : result;
+}
+
+/* The trainer died: the last image stays in memory for its next start. */
+static void writer_hold(struct writer *writer)
+{
+    const struct message_hello *hello = &writer->hello;
+    bool launched = getenv("LOCKSTEP_RUN") != NULL;
+
+    if (writer->arena)
+        munmap(writer->arena, writer->arena_bytes);
+    writer->arena = NULL;
+    if (!hello->hold_s || !writer->last.known || !writer->ended || writer->bye ||
+        (writer->signalled && !launched) || writer->arena_fd < 0)
+        return;
+    hold_image(&(struct hold_image){ .dir_fd = writer->dir_fd,
+                                     .arena_fd = writer->arena_fd,
+                                     .signals = writer->signals,
+                                     .offset = writer->last.image * hello->image_bytes,
+                                     .file_bytes = writer->last.file_bytes,
+                                     .arena_bytes = writer->arena_bytes,
+                                     .step = writer->last.step,
+                                     .job = hello->job,
+                                     .rank = hello->rank,
+                                     .seconds = hello->hold_s,
+                                     .launched = launched });
 }
 
 int writer_serve(int socket, int signals, struct err *err)
@@ -406,6 +473,7 @@ int writer_serve(int socket, int signals, struct err *err)
     struct writer writer = { .socket = socket,
                              .signals = signals,
                              .dir_fd = -1,
+                             .arena_fd = -1,
                              .deadline_ns = INT64_MAX,
                              .hello = { .deadline_s = 30 },
                              .err = err };
@@ -426,8 +494,8 @@ int writer_serve(int socket, int signals, struct err *err)
     }
     while (writer.saves)
         save_drop(&writer, 0);
-    if (writer.arena)
-        munmap(writer.arena, writer.arena_bytes);
+    writer_hold(&writer);
+    fd_clean(&writer.arena_fd);
     changes_fini(&writer.changes);
     fd_clean(&writer.dir_fd);
     return result < 0 ? result : writer.failed;

@@ -16,6 +16,7 @@
 #include "ckpt/store/point.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "core/time.h"
 
 #define PIECE 131072u /* digested twice while it is in the cache */
 
@@ -39,6 +40,7 @@ static int store_digest_block(void *ctx, uint64_t index, const unsigned char *da
 {
     struct digester *digester = ctx;
     uint64_t at = index * CKPT_BLOCK;
+    int64_t begin_ns = time_mono_ns();
     uint32_t crc = 0;
     int result = 0;
 
@@ -48,6 +50,7 @@ static int store_digest_block(void *ctx, uint64_t index, const unsigned char *da
         result = tensor_digests_add(&digester->digests, at + done, data + done, part, err);
     }
     digester->store->manifest->crc[index] = crc;
+    *digester->store->digest_ns += (uint64_t)(time_mono_ns() - begin_ns);
     return result;
 }
 
@@ -76,6 +79,7 @@ static int store_blocks_write(const struct store_image *store, int fd, enum bloc
     int result;
 
     digester.digests.ctx = manifest;
+    *store->digest_ns = 0; /* of another try */
     result = tensor_digests_open(&digester.digests, err);
     if (result == 0)
         result = blocks_run(&job, err);

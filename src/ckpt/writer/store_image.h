@@ -12,6 +12,7 @@ struct store_image {
     const struct publish *publish;
     unsigned char *image;
     struct manifest *manifest; /* from the draft; gets digests and checksums */
+    uint64_t *digest_ns;       /* gets the time that digests took, part of the whole */
     uint64_t bytes_per_s;
     bool (*stop)(void *ctx); /* asked before each block */
     void *ctx;

@@ -13,6 +13,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "show/verdict_view.h"
+#include "wire/save_note.h"
 
 void report_builder_init(struct report_builder *builder, const char *run, bool every_state)
 {
@@ -226,6 +227,41 @@ static int report_builder_beat(struct report_builder *builder, struct reader in)
     return 0;
 }
 
+static void report_builder_save(struct report_builder *builder, const struct save_note *note)
+{
+    struct run_summary_save *save = &builder->saving;
+    struct run_summary *summary = &builder->summary;
+
+    summary->saves++;
+    if (save->step != note->step || save->ranks >= summary->ranks)
+        *save = (struct run_summary_save){ .step = note->step };
+    save->ranks++;
+    save->bytes += note->bytes;
+    save->arena_bytes += note->arena_bytes;
+    save->skipped += note->skipped;
+    save->failed += note->failed;
+    save->snapshot_us = MAX(save->snapshot_us, note->snapshot_us);
+    save->write_us = MAX(save->write_us, note->write_us);
+    save->digest_us = MAX(save->digest_us, note->digest_us);
+    save->commit_us = MAX(save->commit_us, note->commit_us);
+    save->verify_us = MAX(save->verify_us, note->verify_us);
+    if (save->ranks == summary->ranks)
+        summary->save = *save;
+}
+
+static bool report_builder_note(struct report_builder *builder, struct reader in)
+{
+    struct fact_note fact;
+    struct save_note note;
+
+    builder->summary.notes++;
+    if (fact_note_get(in, &fact) < 0)
+        return false;
+    if (save_note_parse(fact.text, &note))
+        report_builder_save(builder, &note);
+    return true;
+}
+
 static int report_builder_fact(struct report_builder *builder, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
@@ -259,8 +295,10 @@ static int report_builder_fact(struct report_builder *builder, const struct fram
         return report_builder_environment(builder, in);
     case FRAME_MERGED:
         return report_builder_spared(builder, frame->sender, in);
+    case FRAME_NOTE:
+        good = report_builder_note(builder, in);
+        break;
     default:
-        summary->notes += frame->type == FRAME_NOTE;
         summary->exits += frame->type == FRAME_EXIT;
         break;
     }

@@ -36,6 +36,7 @@ struct report_builder {
     struct run_summary_parts
         parts[RUN_SUMMARY_RESTARTS + 1]; /* of restarts, while they are measured */
     struct recovery recovery;
+    struct run_summary_save saving; /* the checkpoint whose notes come */
 };
 
 void report_builder_init(struct report_builder *builder, const char *run, bool every_state);

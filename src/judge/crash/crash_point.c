@@ -44,20 +44,44 @@ static bool crash_point_agrees(const struct judge_point *point)
     return point->side[1].ranks == 0;
 }
 
+/* The lowest ranks are named, in their order: notes of ranks come in any order, and must make the same verdict. */
 static void crash_side_add(struct point_side *side, uint64_t saved_in, uint32_t rank)
 {
+    uint32_t at = MIN(side->ranks, POINT_NAMED);
+
     if (!side->ranks)
         side->saved_in = saved_in;
-    if (side->ranks < POINT_NAMED)
-        side->rank[side->ranks] = rank;
     side->ranks++;
+    if (at == POINT_NAMED && rank > side->rank[at - 1])
+        return;
+    for (at = MIN(at, POINT_NAMED - 1); at && side->rank[at - 1] > rank; at--)
+        side->rank[at] = side->rank[at - 1];
+    side->rank[at] = rank;
 }
 
-static void crash_side_name(const struct judge_state *judge, const struct point_side *side,
-                            struct verdict *draft)
+static void crash_sides_sort(const struct judge_point *point, const struct point_side **ret_most,
+                             const struct point_side **ret_least)
 {
-    for (uint32_t i = 0; i < MIN(side->ranks, POINT_NAMED); i++)
-        judge_state_add_rank(judge, draft, side->rank[i]);
+    const struct point_side *side = point->side;
+    bool first = side[0].ranks > side[1].ranks ||
+                 (side[0].ranks == side[1].ranks && side[0].rank[0] < side[1].rank[0]);
+
+    *ret_most = &side[first ? 0 : 1];
+    *ret_least = &side[first ? 1 : 0];
+}
+
+/* In the order of their numbers; `other` may be NULL. */
+static void crash_sides_name(const struct judge_state *judge, const struct point_side *side,
+                             const struct point_side *other, struct verdict *draft)
+{
+    uint32_t count = MIN(side->ranks, POINT_NAMED),
+             others = other ? MIN(other->ranks, POINT_NAMED) : 0, i = 0, k = 0;
+
+    while (i < count || k < others) {
+        bool from_side = k == others || (i < count && side->rank[i] < other->rank[k]);
+
+        judge_state_add_rank(judge, draft, from_side ? side->rank[i++] : other->rank[k++]);
+    }
 }
 
 /* Every checksum of such a checkpoint is right, and no step of the training ever had these parameters.  The fewer ranks are
@@ -65,17 +89,12 @@ static void crash_side_name(const struct judge_state *judge, const struct point_
  */
 static void crash_point_accuse(struct judge_state *judge, const struct judge_point *point)
 {
-    const struct point_side *most = &point->side[0], *least = &point->side[1];
+    const struct point_side *most, *least;
     struct verdict draft = { .kind = VERDICT_CORRUPTION, .layer = LAYER_CHECKPOINT };
     bool fresh;
 
-    if (most->ranks < least->ranks) {
-        most = &point->side[1];
-        least = &point->side[0];
-    }
-    crash_side_name(judge, least, &draft);
-    if (most->ranks == least->ranks)
-        crash_side_name(judge, most, &draft);
+    crash_sides_sort(point, &most, &least);
+    crash_sides_name(judge, least, most->ranks == least->ranks ? most : NULL, &draft);
     draft.confidence = most->ranks == least->ranks ? 0.7 : 0.9;
     draft.since_step = MIN(most->saved_in, least->saved_in);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);

@@ -31,6 +31,7 @@ void stall_destroy(struct stall *stall)
     for (int i = 0; i < STALL_PAUSES; i++)
         free(stall->pause[i].seen);
     free(stall->birth);
+    free(stall->writes.seconds);
     free(stall);
 }
 
@@ -38,7 +39,8 @@ size_t stall_bytes(const struct stall *stall)
 {
     size_t bytes = sizeof(*stall) + stall->births * sizeof(*stall->birth) +
                    stall->files_room * sizeof(*stall->files) +
-                   stall->input.world * sizeof(*stall->input.level_ns);
+                   stall->input.world * sizeof(*stall->input.level_ns) +
+                   stall->writes.room * sizeof(*stall->writes.seconds);
 
     for (int i = 0; i < STALL_PAUSES; i++)
         bytes += stall->pause[i].seen_room * sizeof(*stall->pause[i].seen);
@@ -51,6 +53,8 @@ void stall_attempt(struct stall *stall)
         0; /* what was typical, and what is usual below, stays: it is the same job */
     stall->started = false;
     stall_start_attempt(stall);
+    stall->writes =
+        (struct stall_writes){ .seconds = stall->writes.seconds, .room = stall->writes.room };
     for (int i = 0; i < STALL_PAUSES; i++) {
         stall->pause[i].count = 0;
         stall->pause[i].slow = 0;
@@ -126,6 +130,7 @@ static void stall_step(struct judge_state *judge)
     stall_start_step(judge);
     stall_input_step(judge);
     stall_pause_step(judge);
+    stall_write_step(judge);
 }
 
 const struct judge judge_stall = { .name = "stall",

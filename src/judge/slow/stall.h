@@ -10,10 +10,14 @@
 
 #include "judge/state.h"
 
+struct save_note;
+
 int stall_create(struct stall **ret);
 void stall_destroy(struct stall *stall);
 size_t stall_bytes(const struct stall *stall); /* of memory, about */
 void stall_beat(struct judge_state *judge, const struct fact_beat *beat);
+/* stall_write.c: a rank's note of a save. */
+void stall_save(struct judge_state *judge, uint32_t rank, const struct save_note *save);
 void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
 
 /* Its batches have come late for long enough, those of its peers have not; it need not cost anything. */

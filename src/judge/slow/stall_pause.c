@@ -373,8 +373,10 @@ static void pause_step(struct judge_state *judge, const struct pause_kind *kind,
     struct pause_event event;
     enum reason reason;
 
-    if (open)
+    if (open) {
         stall_renew_layer(judge, pause, open);
+        stall_write_renew(judge, open);
+    }
     if (!event_read(judge, kind, pause, &event)) {
         uint64_t last = pause->count ? pause->event[(pause->count - 1) % STALL_USUAL].step : now;
 

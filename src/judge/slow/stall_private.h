@@ -8,6 +8,7 @@
 #include "judge/detect/detect.h"
 #include "judge/slow/stall.h"
 #include "lockstep/probe.h"
+#include "wire/save_note.h"
 
 #define STALL_STEPS HISTORY_STEPS
 
@@ -70,6 +71,26 @@ struct stall_pause {                       /* of one kind */
     uint32_t seen_room;
 };
 
+struct write_point { /* a checkpoint, as the notes of its ranks tell it */
+    uint64_t step, saved_in;
+    uint32_t ranks, slowest;
+    uint64_t bytes;          /* of the slowest; */
+    double most_s, median_s; /* what it took to write, and the median of the others */
+    uint64_t skipped;        /* saves of all ranks, since they began */
+    char disk[SAVE_DISK];    /* of the slowest */
+};
+
+struct stall_writes {
+    struct write_point point,
+        done;        /* the one whose notes come, and the newest that all ranks noted */
+    double *seconds; /* by rank, of `point` */
+    uint32_t room;
+    bool known, told; /* `done` is set; an open verdict has it as evidence */
+    uint32_t skips;   /* points in a row before which saves were skipped */
+    uint64_t newly_skipped;
+    char verdict[20]; /* on skipped saves; "": none */
+};
+
 struct stall_birth { /* of one rank, before its first step: what it was seen doing, by phase */
     int64_t beat_ns; /* of its newest beat, on its node's clock; 0: none in this attempt */
     float seconds[LOCKSTEP_PHASE_COUNT];
@@ -83,6 +104,7 @@ struct stall {
     struct stall_files *files; /* by rank: with its batches, fading; NULL: nobody was seen so */
     uint32_t files_room;
     struct stall_pause pause[STALL_PAUSES];
+    struct stall_writes writes;
     bool started;         /* the attempt's first step was seen */
     double start_seconds; /* until then, of the newest attempt that came so far; 0: none did */
 };
@@ -106,6 +128,9 @@ void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict 
 void stall_ranks_step(struct judge_state *judge); /* stall_input_rank.c */
 void stall_pause_step(struct judge_state *judge); /* stall_pause.c */
 void stall_pause_beat(struct judge_state *judge, const struct fact_beat *beat);
+/* stall_write.c: an open verdict on checkpoints learns which rank and disk was slow. */
+void stall_write_renew(const struct judge_state *judge, struct tracked_verdict *tracked);
+void stall_write_step(struct judge_state *judge);
 void stall_start_step(struct judge_state *judge); /* stall_start.c */
 void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat);
 void stall_start_attempt(struct stall *stall);

@@ -121,6 +121,34 @@ static void the_first_rank_is_named_if_it_is_the_odd_one(void **state)
     bench_close(&bench);
 }
 
+/* Notes of ranks come in any order. */
+static void the_order_of_notes_does_not_change_the_verdict(void **state)
+{
+    static const uint32_t order[][4] = { { 0, 1, 2, 3 }, { 3, 2, 1, 0 }, { 1, 3, 0, 2 } };
+    char first[sizeof(((struct verdict *)0)->id)] = "";
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(order); i++) {
+        struct bench bench = four();
+        const struct verdict *verdict;
+
+        for (size_t k = 0; k < 4; k++)
+            raises(&bench, order[i][k], 2000,
+                   order[i][k] % 2 ? "checkpoint of step 8 is verified, saved in step 7"
+                                   : "checkpoint of step 8 is verified, saved in step 8");
+        verdict = &lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict;
+        assert_int_equal(verdict->rank_count, 4);
+        for (uint32_t rank = 0; rank < 4; rank++)
+            assert_int_equal(verdict->rank[rank], rank);
+        assert_true(says(
+            verdict, "checkpoint of step 8: 2 of 4 ranks saved it in step 8, rank 1 in step 7"));
+        if (i == 0)
+            snprintf(first, sizeof(first), "%s", verdict->id);
+        assert_string_equal(verdict->id, first);
+        bench_close(&bench);
+    }
+}
+
 static void workers_that_begin_again_save_the_same_checkpoint_in_another_step(void **state)
 {
     struct bench bench = four();
@@ -687,6 +715,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_one_rank_verified_is_no_point_to_continue_from),
         cmocka_unit_test(a_checkpoint_of_ranks_at_different_steps_is_corrupt),
         cmocka_unit_test(the_first_rank_is_named_if_it_is_the_odd_one),
+        cmocka_unit_test(the_order_of_notes_does_not_change_the_verdict),
         cmocka_unit_test(workers_that_begin_again_save_the_same_checkpoint_in_another_step),
         cmocka_unit_test(its_own_note_is_evidence_and_an_old_one_is_not),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),

@@ -282,6 +282,7 @@ void corrupt_attempt(struct corrupt_book *book)
         memset(book->rank, 0, book->world * sizeof(*book->rank));
     book->finite = false;
     book->streak = (struct streak){ 0 };
+    book->moments = (struct moments_point){ 0 };
 }
 
 /* Parts take turns, so the next digest of a wrong part comes many steps later; its verdict stays open. */
@@ -308,6 +309,7 @@ void corrupt_numbers(struct judge_state *judge)
         corrupt_replicas_forget(book);
     values_step(judge, book);
     wrong_stays(judge, book);
+    moments_stay(judge, book);
 }
 
 const struct judge judge_corrupt = { .name = "corrupt",

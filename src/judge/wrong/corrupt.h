@@ -6,15 +6,19 @@
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct corrupt_book;
 struct judge_state;
+struct save_note;
 
 int corrupt_book_create(struct corrupt_book **ret);
 void corrupt_book_destroy(struct corrupt_book *book);
 size_t corrupt_book_bytes(const struct corrupt_book *book); /* of memory, about */
 void corrupt_numbers(
     struct judge_state *judge); /* judges those of judge state->whole, also of a bare one */
+/* corrupt_moments.c: a rank's note of a save. */
+void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_note *save);
 void corrupt_attempt(struct corrupt_book *book); /* a new one begins: parameters were read again */
 
 #endif

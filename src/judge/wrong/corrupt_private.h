@@ -8,6 +8,7 @@
 #include "core/map.h"
 #include "judge/state.h"
 #include "judge/wrong/corrupt.h"
+#include "wire/save_note.h"
 
 #define CORRUPT_PARTS_MAX (1u << 20) /* remembered parts of all ranks */
 #define CORRUPT_WINDOW 16            /* values of a rank that show what is typical */
@@ -69,7 +70,18 @@ struct rank_numbers {           /* by rank */
     uint64_t turn;              /* of its newest digest, plus one */
     bool changed;               /* some part has changed in this attempt */
     bool not_finite;            /* its value in the first step of the streak */
+    uint64_t
+        moments_since; /* the step, plus one, of the first save that had its moments; 0: none */
     struct rank_values values;
+};
+
+#define MOMENTS_NAMED 8 /* ranks that are known by number */
+
+struct moments_point {            /* the newest checkpoint, as far as the notes of its ranks came */
+    uint64_t step, since;         /* since: the first save with these moments */
+    uint32_t ranks, stale;        /* stale: of them, with moments that rest */
+    uint32_t rank[MOMENTS_NAMED]; /* the lowest of these */
+    char verdict[20];             /* its id; "": none */
 };
 
 struct streak { /* consecutive steps in which some value was not finite */
@@ -86,10 +98,13 @@ struct corrupt_book {
     uint32_t world;
     bool finite; /* a finite value was seen in this attempt */
     struct streak streak;
+    struct moments_point moments;
 };
 
 /* corrupt_groups.c: compares the digests that need not wait any longer. */
 void groups_judge(struct judge_state *judge, struct corrupt_book *book);
+/* corrupt_moments.c: the verdict is open until a checkpoint shows that it is over. */
+void moments_stay(struct judge_state *judge, const struct corrupt_book *book);
 /* corrupt_values.c: values that are not finite, and jumps. */
 void values_step(struct judge_state *judge, struct corrupt_book *book);
 

@@ -10,7 +10,7 @@ import time
 from .._loop import loop
 from .._probe import probe
 from .._steps import steps
-from . import schedule, shards, state
+from . import report, schedule, shards, state
 from .engine import CheckpointError, Engine, Part
 
 BLOB = "python.state"
@@ -91,7 +91,8 @@ class Checkpointer:
                 checkpoints.save(step, model=model, optimizer=optimizer, extra={"sampler": sampler.state_dict()})
 
     `keep_every`: points whose step is a multiple of it stay as well.  `node_ranks`: the directory is on a disk of the node, and so
-    many ranks of this node save into it; 0: all ranks share it.
+    many ranks of this node save into it; 0: all ranks share it.  `arena_hold`: seconds for which the copy of the last save stays in
+    memory if the program dies without close(), so that its next start on this machine loads from there.
 
     `model`, `optimizer`: objects with state_dict(), or state of any nesting, such as {"a": a.state_dict()}.  Saves the
     random number generators of Python, NumPy and torch as well, and loads them.  `replicated=True`: all ranks have equal
@@ -106,7 +107,7 @@ class Checkpointer:
     __module__ = "lockstep"
 
     def __init__(self, directory, rank=None, world=None, keep=0, replicated=False, verify=True, interval=None, mtbf=None,
-                 notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0):
+                 notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0, arena_hold=0):
         import torch
 
         if interval is not None and interval != "auto" and (not isinstance(interval, int) or interval < 1):
@@ -122,8 +123,9 @@ class Checkpointer:
         self.last_error = ""
         self._begun = None  # entries and their versions, between begin() and fence()
         job = self._agree(int.from_bytes(os.urandom(7), "little") | 1)[0] if self._ranks else 0
-        self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every)
+        self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every, arena_hold)
         self._apart = 0 < node_ranks < self.world
+        self._final = "verified" if verify else "written"  # the last stage of a save that its writer reports
         self._step_begun, self._saved_in = None, {}  # steps that are not verified yet: the number of the step in the ring
         self._complete = -1  # the newest step that all ranks have verified, as far as this one knows
         self._history = schedule.History()
@@ -233,10 +235,10 @@ class Checkpointer:
         """What the writer has verified since: for the job's verdicts, and with disks of the nodes for the other ranks."""
         if not probe.handle and not self._apart:
             return
-        verified = self.status()["verified"]
-        if verified in self._saved_in:
-            probe.note("checkpoint of step %d is verified, saved in step %d" % (verified, self._saved_in[verified]))
-            self._saved_in = {step: number for step, number in self._saved_in.items() if step > verified}
+        done = self.status()[self._final]
+        if done in self._saved_in:
+            getattr(report, self._final)(self._engine, done, self._saved_in[done])
+            self._saved_in = {step: number for step, number in self._saved_in.items() if step > done}
         self._completed()
 
     def _completed(self):
@@ -313,7 +315,8 @@ class Checkpointer:
     def wait(self, stage="written", timeout=None):
         """Until the last save is "written", "verified", "replicated" (another node has it: lockstep ckpt mirror) or "uploaded"
         (lockstep ckpt push); whether it is."""
-        done = self._engine.wait(stage, timeout) or self._failed()
+        with _phase():  # the training waits
+            done = self._engine.wait(stage, timeout) or self._failed()
         self._observe()
         return done
 

@@ -29,7 +29,7 @@ class _Settings(_abi.Sized):
         (name, ctypes.c_uint32) for name in ("rank", "world", "group", "images", "threads", "deadline_s")] + [
         ("job", ctypes.c_uint64), ("bytes_per_s", ctypes.c_uint64), ("keep", ctypes.c_uint32),
         ("no_verify", ctypes.c_uint32), ("agree", ctypes.c_void_p), ("agree_ctx", ctypes.c_void_p),
-        ("keep_every", ctypes.c_uint64)]
+        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32)]
 
 
 class _Tensor(_abi.Sized):
@@ -45,7 +45,14 @@ class _Status(_abi.Sized):
         "saved", "skipped", "cancelled", "failed", "written", "verified", "arena_bytes", "copy_ns", "write_ns",
         "verify_ns", "writer_cpu_ns")] + [("writer_pid", ctypes.c_int32), ("io", ctypes.c_char * 192),
         ("tensors", ctypes.c_uint64), ("unchanged", ctypes.c_uint64), ("pin_wait_ns", ctypes.c_uint64),
-        ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192)]
+        ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192),
+        ("memory_bytes", ctypes.c_uint64)]
+
+
+class _Spans(_abi.Sized):
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_uint64) for name in (
+        "step", "bytes", "copy_ns", "write_ns", "digest_ns", "commit_ns", "verify_ns", "tensors", "unchanged", "moments",
+        "moments_unchanged")] + [("disk", ctypes.c_char * 64)]
 
 
 class _Costs(_abi.Sized):
@@ -70,6 +77,7 @@ _FUNCTIONS = {
     "prepare": (_INT, [_HANDLE]), "save_begin": (_INT, [_HANDLE, _U64]), "fence": (_INT, [_HANDLE]),
     "cancel": (_INT, [_HANDLE, _TEXT]), "wait": (_INT, [_HANDLE, _INT, _INT]),
     "status_get": (_INT, [_HANDLE, ctypes.POINTER(_Status)]),
+    "spans_get": (_INT, [_HANDLE, ctypes.POINTER(_Spans)]),
     "restore": (_INT, [_HANDLE, _U64, ctypes.POINTER(_U64)]),
     "interval": (_INT, [ctypes.POINTER(_Costs), ctypes.POINTER(_Interval)]),
     "list": (ctypes.c_int64, [_HANDLE, ctypes.POINTER(_U64), ctypes.c_size_t]),
@@ -124,12 +132,12 @@ class Part:
 class Engine:
     """Methods return whether it worked; `error` has the reason if not."""
 
-    def __init__(self, directory, rank=0, world=1, job=0, keep=0, verify=True, group=0, keep_every=0):
+    def __init__(self, directory, rank=0, world=1, job=0, keep=0, verify=True, group=0, keep_every=0, arena_hold=0):
         self.library, self._handle, self.error = _load(), ctypes.c_void_p(), ""
         self._known = {}  # name: key of the part that the engine has
         settings = _Settings(os.fsencode(os.fspath(directory)), rank, world)
         settings.keep, settings.no_verify, settings.job = keep, not verify, job
-        settings.group, settings.keep_every = group, keep_every
+        settings.group, settings.keep_every, settings.arena_hold_s = group, keep_every, arena_hold
         why = ctypes.create_string_buffer(512)
         if self.library.lockstep_ckpt_open(ctypes.byref(settings), ctypes.byref(self._handle), why, len(why)) < 0:
             raise CheckpointError(why.value.decode(errors="replace"))
@@ -220,6 +228,15 @@ class Engine:
             answer[name] = getattr(status, name).decode(errors="replace")
         for name in ("written", "verified"):
             answer[name] = None if answer[name] == NEWEST else answer[name]
+        return answer
+
+    def spans(self):
+        """What the stages of the newest verified save took; without verification, of the newest written one.  None: there is none."""
+        spans = _Spans()
+        if self._call("spans_get", ctypes.byref(spans)) < 0:
+            return None
+        answer = {name: getattr(spans, name) for name, _ in spans._fields_[1:]}
+        answer["disk"] = spans.disk.decode(errors="replace")
         return answer
 
     def close(self):

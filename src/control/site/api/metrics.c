@@ -213,6 +213,62 @@ static double metrics_goodput_of(const struct run_summary *summary)
     return summary->has_ledger ? ledger_goodput(&summary->ledger) : -1;
 }
 
+/* Of the newest checkpoint that all ranks of a run have noted: each a number of struct run_summary_save. */
+static const struct save_family {
+    const char *name, *help;
+    size_t offset;
+    double unit;
+} save_families[] = {
+    { "run_checkpoint_step", "Step of the newest checkpoint that all ranks of a run have saved.",
+      offsetof(struct run_summary_save, step), 1 },
+    { "run_checkpoint_bytes", "Bytes of the newest checkpoint, all ranks together.",
+      offsetof(struct run_summary_save, bytes), 1 },
+    { "run_checkpoint_arena_bytes", "Memory that the ranks hold for copies of checkpoints.",
+      offsetof(struct run_summary_save, arena_bytes), 1 },
+    { "run_checkpoint_skipped", "Saves that the ranks skipped since they began, up to it.",
+      offsetof(struct run_summary_save, skipped), 1 },
+    { "run_checkpoint_failed", "Saves of the ranks that failed since they began, up to it.",
+      offsetof(struct run_summary_save, failed), 1 },
+    { "run_checkpoint_snapshot_seconds",
+      "Time for which the training waited for the newest checkpoint, of the slowest rank.",
+      offsetof(struct run_summary_save, snapshot_us), 1e6 },
+    { "run_checkpoint_write_seconds",
+      "Time from the snapshot until the file is synced, digests included, of the slowest rank.",
+      offsetof(struct run_summary_save, write_us), 1e6 },
+    { "run_checkpoint_digest_seconds",
+      "Part of the write time that digests took, of the slowest rank.",
+      offsetof(struct run_summary_save, digest_us), 1e6 },
+    { "run_checkpoint_commit_seconds",
+      "Time from the synced file until all ranks have written theirs, of the slowest rank.",
+      offsetof(struct run_summary_save, commit_us), 1e6 },
+    { "run_checkpoint_verify_seconds", "Time to read the file back, of the slowest rank.",
+      offsetof(struct run_summary_save, verify_us), 1e6 },
+};
+
+static void metrics_put_saves(const struct site *site, struct buf *out)
+{
+    for (size_t f = 0; f < COUNT(save_families); f++) {
+        const struct save_family *family = &save_families[f];
+
+        metrics_head(out, family->name, "gauge", family->help);
+        for (size_t i = 0; i < site->runs; i++) {
+            const struct run_summary_save *save = &site->run[i]->builder.summary.save;
+            uint64_t value;
+
+            if (!site->run[i]->log || !save->ranks)
+                continue;
+            memcpy(&value, (const char *)save + family->offset, sizeof(value));
+            metrics_format(out, "lockstep_%s{run=\"%s\"} %.17g\n", family->name,
+                           site->run[i]->dir.run, (double)value / family->unit);
+        }
+    }
+}
+
+static double metrics_saves_of(const struct run_summary *summary)
+{
+    return (double)summary->saves;
+}
+
 /* What each run takes of what it may have. */
 static void metrics_put_limits(const struct site *site, struct buf *out)
 {
@@ -467,6 +523,9 @@ void metrics_put(const struct site *site, struct buf *out)
                      "Steps of single ranks that were lost.", metrics_gap_steps_of);
     metrics_put_runs(site, out, "run_malformed_total", "counter", "Malformed facts.",
                      metrics_malformed_of);
+    metrics_put_runs(site, out, "run_checkpoint_saves_total", "counter",
+                     "Saves of single ranks that were read back.", metrics_saves_of);
+    metrics_put_saves(site, out);
     metrics_put_runs(site, out, "run_goodput_ratio", "gauge",
                      "Productive share of all GPU-seconds of a run.", metrics_goodput_of);
     metrics_put_limits(site, out);

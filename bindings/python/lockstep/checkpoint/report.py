@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The notes about checkpoints that a rank leaves in its ring, for the job's verdicts and metrics."""
+from .._probe import probe
+
+
+def save_note(spans, saved_in, status):
+    """One save in numbers, exactly as src/wire/save_note.c reads it."""
+    us = {name: value // 1000 for name, value in spans.items() if name.endswith("_ns")}
+    return ("saved checkpoint %d in step %d: %d bytes; microseconds: snapshot %d, write %d, digest %d, commit %d, verify %d; "
+            "unchanged %d/%d tensors, %d/%d moments; arena %d; skipped %d, failed %d; disk %s" % (
+                spans["step"], saved_in, spans["bytes"], us["copy_ns"], us["write_ns"], us["digest_ns"], us["commit_ns"],
+                us["verify_ns"], spans["unchanged"], spans["tensors"], spans["moments_unchanged"], spans["moments"],
+                status["arena_bytes"], status["skipped"], status["failed"], spans["disk"]))
+
+
+def verified(engine, step, saved_in):
+    """The save of `step` was read back: what it took, and that a restart may take it."""
+    spans = engine.spans()
+    if spans and spans["step"] == step:
+        probe.note(save_note(spans, saved_in, engine.status()))
+    probe.note("checkpoint of step %d is verified, saved in step %d" % (step, saved_in))
+
+
+def written(engine, step, saved_in):
+    """The save of `step` is committed, and will not be read back."""
+    spans = engine.spans()
+    if spans and spans["step"] == step:
+        probe.note(save_note(spans, saved_in, engine.status()))
