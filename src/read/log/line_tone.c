@@ -41,6 +41,9 @@ static bool tone_is_handled(const struct log_line *line)
         " was handled",
         "using internal",
         "continuing",
+        "retry loop",
+        "resuming",
+        "error resolved",
         "one has already been registered", /* TensorFlow's start beside JAX or torch */
     };
     int64_t tried, tries;
@@ -64,4 +67,25 @@ enum line_tone line_tone(const struct log_line *line)
     if (tone_is_low(line))
         return LINE_WARNED;
     return pattern_fits("Warning: ", line->text, line->end, NULL) ? LINE_REMARK : LINE_PLAIN;
+}
+
+/* Source code and C++ frames name errors without having one. */
+bool line_is_code(const struct log_line *line)
+{
+    static const char *const begins[] = { "raise ",  "File \"", "frame #",       "except ",
+                                          "return ", "assert ", "self.",         "#",
+                                          "def ",    "import ", "from ",         "^^^",
+                                          "logger.", "print(",  "warnings.warn", "+ ",
+                                          "++ ",     "echo " };
+    const char *text = line->text;
+
+    while (text < line->end && (*text == ' ' || *text == '\t'))
+        text++;
+    for (size_t i = 0; i < COUNT(begins); i++) {
+        size_t bytes = strlen(begins[i]);
+
+        if ((size_t)(line->end - text) >= bytes && memcmp(text, begins[i], bytes) == 0)
+            return true;
+    }
+    return false;
 }
