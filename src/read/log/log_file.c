@@ -588,13 +588,20 @@ int log_file_came(struct log_engine *file, size_t bytes)
 }
 
 /* Is there a row for this line, and not one for errors that nobody knows? */
-static bool file_knows(const void *user, const struct log_line *line)
+static enum log_tail_known file_knows(const void *user, const struct log_line *line)
 {
     const struct log_engine *file = user;
     uint32_t last, which = matcher_line(file->matcher, line->raw, line->text, line->end, &last);
-    uint8_t kind = which < file->rows ? file->patterns.row[which]->kind : 0;
+    const struct log_pattern *row = which < file->rows ? file->patterns.row[which] : NULL;
 
-    return kind == LOG_EVENT_COMPLETED || (kind > LOG_EVENT_WRONG && kind <= LOG_EVENT_FOLLOW);
+    if (!row || !row->kind)
+        return LOG_TAIL_UNKNOWN;
+    if (row->kind == LOG_EVENT_FOLLOW && row->confidence >= FOLLOWS)
+        return LOG_TAIL_FOLLOWS;
+    return row->kind == LOG_EVENT_COMPLETED ||
+                   (row->kind > LOG_EVENT_WRONG && row->kind <= LOG_EVENT_FOLLOW)
+               ? LOG_TAIL_KNOWN
+               : LOG_TAIL_UNKNOWN;
 }
 
 /* A log that says nothing that the table knows. */
@@ -612,10 +619,8 @@ static int file_tail(struct log_engine *file)
         !log_tail_error(&file->tail, &rules, &line, &event, &behind))
         return 0;
     line.number = file->line > behind + 1 ? file->line - behind - 1 : 1;
-    if (!event.exception) {
+    if (!event.exception)
         line.rank = LOG_EVENT_NO_RANK; /* who wrote the line is not known to be at fault */
-        event.by_name = true;
-    }
     event.guess = true;
     if (!event.advice)
         event.advice = "Read the lines around this one: lockstep does not know this message.";

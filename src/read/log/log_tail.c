@@ -15,6 +15,7 @@
 #include "read/log/tell.h"
 
 #define LINES 40
+#define FOLLOWED 15      /* percent: that the job failed; what failed is not known */
 #define LINES_OF_HINTS 3 /* behind a hint, at most, unless the job is known to have failed */
 
 void log_tail_begin(struct log_tail *tail)
@@ -51,10 +52,18 @@ static enum tell tail_by_tone(const struct log_line *line, const struct log_even
 static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_line *line,
                            uint32_t left, struct log_event *event)
 {
+    enum log_tail_known known;
     enum tell tell;
 
-    if (line->boot_ns || line_find(line, " kernel: ") || line_is_code(line) ||
-        rules->known(rules->user, line))
+    if (line->boot_ns || line_find(line, " kernel: ") || line_is_code(line))
+        return TELL_NOTHING;
+    known = rules->known(rules->user, line);
+    if (known == LOG_TAIL_FOLLOWS && line_tone(line) != LINE_HANDLED) {
+        event->kind = LOG_EVENT_ERROR;
+        event->confidence = FOLLOWED;
+        return TELL_FOLLOW;
+    }
+    if (known)
         return TELL_NOTHING;
     tell = tell_line(line, event);
     if (tell)

@@ -15,11 +15,16 @@ struct log_tail {
     size_t used;
 };
 
+enum log_tail_known { /* is the meaning of a line known, so that it is not the one that is searched for? */
+    LOG_TAIL_UNKNOWN,
+    LOG_TAIL_KNOWN,
+    LOG_TAIL_FOLLOWS, /* a follow-on error: the last resort */
+};
+
 struct log_tail_rules {
     int64_t near_real_ns; /* of dates without a year */
     bool failed;          /* the log shows that the job failed: hints count as well */
-    /* Is the meaning of this line known, so that it is not the one that is searched for? */
-    bool (*known)(const void *user, const struct log_line *line);
+    enum log_tail_known (*known)(const void *user, const struct log_line *line);
     const void *user;
 };
 

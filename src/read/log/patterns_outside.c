@@ -12,6 +12,7 @@
     {                                                                                              \
         pattern, LOG_EVENT_OUTSIDE, 0, 55, cause, advice, NULL                                     \
     }
+/* Not even that this log is about a failure of its own. */
 #define CLEANUP(pattern)                                                                           \
     {                                                                                              \
         pattern, LOG_EVENT_FOLLOW, 0, 50, NULL, NULL, NULL                                         \
@@ -137,10 +138,12 @@ const struct log_pattern patterns_follow[] = {
     FOLLOW("MPI_ABORT was invoked"),
     FOLLOW("application called MPI_Abort"),
     FOLLOW("BAD TERMINATION OF ONE OF YOUR APPLICATION"),
-    FOLLOW("Horovod has been shut down"),
-    FOLLOW("OP_REQUIRES failed at mpi_ops.cc"),
-    FOLLOW("should see the exception in the log before"),
-    FOLLOW("root error(s) found"),
+    CLEANUP("Horovod has been shut down"),
+    CLEANUP("OP_REQUIRES failed at mpi_ops.cc"),
+    CLEANUP("should see the exception in the log before"),
+    CLEANUP("caused by an exception on one of the ranks"),
+    CLEANUP("root error(s) found"),
+    FOLLOW("The following operation failed in the TorchScript interpreter"),
     FOLLOW("WorkerSpec exit"),
     FOLLOW("RendezvousClosedError"),
     FOLLOW("RendezvousGracefulExitError"),

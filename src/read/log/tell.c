@@ -1,6 +1,7 @@
 /* tell.c - words that any program uses for a failure.
  *
- * Each form is a row of `forms`, the most telling first.  None names a rank: who wrote such a line is not known to be at fault.
+ * Each form is a row of `forms`, the most telling first.  A rank is named only where the words say whose end they report:
+ * who wrote such a line is not known to be at fault.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -243,9 +244,11 @@ static bool tell_outside(const struct log_line *line, struct log_event *event)
                                          "canceled",    "preemption",   "sigterm", "sigint",
                                          "job deleted", "death signal", "walltime" };
 
-    if (!tell_word(line, words, COUNT(words)) ||
-        pattern_fits("sending", line->text, line->end, NULL))
+    const char *at = tell_word(line, words, COUNT(words));
+
+    if (!at || pattern_fits("sending", line->text, line->end, NULL))
         return false;
+    tell_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
     event->layer = (uint8_t)tell_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = LIKELY;
@@ -324,12 +327,13 @@ static bool tell_error(const struct log_line *line, struct log_event *event)
     static const char *const words[] = {
         "failed",  "failure",   "fatal",     "panic",           "aborted", "aborting", "crashed",
         "died",    "error",     "exception", "killed",          "abort",   "corrupt",  "corrupted",
-        "refused", "cannotrun", "fails",     "nonzeroexitcode", "dead",
+        "refused", "cannotrun", "fails",     "nonzeroexitcode", "halted",  "dead",
     };
-    static const char *const none[] = { "no error",   "without error", "error: 0",   "failed: 0",
-                                        "0 failed",   "errors: 0",     "0 errors",   "error rate",
-                                        "not failed", "if it fails",   "on failure", "error #.",
-                                        "error: #." };
+    static const char *const none[] = {
+        "no error",    "without error", "error: 0",  "failed: 0", "0 failed",   "exception: none",
+        "error: none", "error: null",   "errors: 0", "0 errors",  "error rate", "not failed",
+        "if it fails", "on failure",    "error #.",  "error: #."
+    };
 
     const char *at = tell_word(line, words, COUNT(words));
 
@@ -345,11 +349,13 @@ static bool tell_error(const struct log_line *line, struct log_event *event)
 static bool tell_hint(const struct log_line *line, struct log_event *event)
 {
     static const char *const words[] = {
-        "cannot",       "can't",        "could not",   "couldn't",       "unable to", "not found",
-        "denied",       "timed out",    "timeout",     "exceeded",       "exceeds",   "invalid",
-        "mismatch",     "mismatched",   "no such",     "not permitted",  "lost",      "exhausted",
-        "insufficient", "unavailable",  "unreachable", "does not exist", "low on",    "unsupported",
-        "interrupted",  "disconnected", "already",     "link down",
+        "cannot",        "can't",          "could not",      "couldn't",       "unable to",
+        "not found",     "denied",         "timed out",      "timeout",        "exceeded",
+        "exceeds",       "invalid",        "mismatch",       "mismatched",     "no such",
+        "not permitted", "lost",           "exhausted",      "insufficient",   "unavailable",
+        "unreachable",   "does not exist", "low on",         "unsupported",    "interrupted",
+        "disconnected",  "already",        "link down",      "unrecognized",   "unexpectedly",
+        "prematurely",   "unknown option", "no such option", "invalid option",
     };
 
     const char *at = tell_word(line, words, COUNT(words));
@@ -372,6 +378,42 @@ static const struct {
     { tell_status, TELL_STATUS }, { tell_error, TELL_ERROR },     { tell_hint, TELL_HINT },
 };
 
+/* "Rank 2 crashed with exit code -7", "the trainer process with rank=[2] was aborted": whose end the line reports */
+static void tell_subject(const struct log_line *line, struct log_event *event)
+{
+    static const char *const verbs[] = { "crashed", "exited", "died",       "failed",
+                                         "aborted", "killed", "terminated", "exit code" };
+
+    for (const char *at = line->text; at + 5 < line->end; at++) {
+        struct log_line rest = { .end = MIN(line->end, at + 60) };
+        int64_t rank;
+
+        if (strncasecmp(at, "rank", 4) != 0 || (at > line->text && isalpha((unsigned char)at[-1])))
+            continue;
+        rest.text = rest.raw = at + 4;
+        while (rest.text < rest.end && *rest.text && strchr(" =:#[", *rest.text))
+            rest.text++;
+        if (rest.text == rest.end || !isdigit((unsigned char)*rest.text) ||
+            !line_number(rest.text, rest.end, &rank) || rank >= 1 << 20 ||
+            !tell_word(&rest, verbs, COUNT(verbs)))
+            continue;
+        event->rank = (uint32_t)rank;
+        event->local = at - line->text >= 6 && strncasecmp(at - 6, "local", 5) == 0;
+        return;
+    }
+}
+
+/* Lines of stars, and what a logger whose form is not known calls information. */
+static bool tell_is_idle(const struct log_line *line)
+{
+    const char *info = line_find(line, " INFO ");
+    ptrdiff_t words = 0;
+
+    for (const char *at = line->text; at < line->end; at++)
+        words += isalnum((unsigned char)*at) || *at == ' ';
+    return 2 * words < line->end - line->text || (info && info - line->raw < 80 && !line->level);
+}
+
 /* What could happen did not. */
 static bool tell_is_hypothetical(const struct log_line *line)
 {
@@ -384,11 +426,13 @@ static bool tell_is_hypothetical(const struct log_line *line)
 
 enum tell tell_line(const struct log_line *line, struct log_event *event)
 {
-    if (tell_is_hypothetical(line))
+    if (tell_is_hypothetical(line) || tell_is_idle(line))
         return TELL_NOTHING;
     for (size_t i = 0; i < COUNT(forms); i++) {
         if (!forms[i].fits(line, event))
             continue;
+        if (event->kind != LOG_EVENT_TIMEOUT && event->kind != LOG_EVENT_DESYNC)
+            tell_subject(line, event);
         return event->kind == LOG_EVENT_EXIT && (event->value < 0 || event->value > 128)
                    ? TELL_NAMED
                    : forms[i].tell;

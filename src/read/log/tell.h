@@ -14,6 +14,7 @@
 
 enum tell { /* in the order of what tells more */
     TELL_NOTHING,
+    TELL_FOLLOW, /* a follow-on error: that something failed, and not what */
     TELL_HINT,   /* something is not as it should be: "cannot", "exceeded" */
     TELL_STATUS, /* an exit status: that it failed, and hardly why */
     TELL_ERROR,  /* it failed: "failed", "error", or the level of the line */
