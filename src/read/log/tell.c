@@ -14,7 +14,7 @@
 
 #include "core/clean.h"
 #include "read/log/matcher.h"
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 #include "read/log/traceback.h"
 
 #define CERTAIN 45 /* percent: a signal, a NaN; the row of a table would be surer */
@@ -65,67 +65,6 @@ static void tell_quote(const struct log_line *line, const char *at, struct log_e
         snprintf(event->text, sizeof(event->text), "... %.*s",
                  (int)MIN(line->end - at + QUOTED / 2, QUOTED), at - QUOTED / 2);
 }
-
-/* ---- layers ---- */
-
-unsigned tell_layer(const char *text, const char *end, unsigned otherwise)
-{
-    static const struct {
-        const char *pattern;
-        uint8_t layer;
-    } layers[] = {
-        { "no space", LAYER_STORAGE },
-        { "disk space", LAYER_STORAGE },
-        { "disk full", LAYER_STORAGE },
-        { "disk is full", LAYER_STORAGE },
-        { "quota", LAYER_STORAGE },
-        { "read-only file", LAYER_STORAGE },
-        { "ephemeral-storage", LAYER_STORAGE },
-        { "cuda*out of memory", LAYER_GPU_MEMORY },
-        { "gpu*out of memory", LAYER_GPU_MEMORY },
-        { "out of gpu memory", LAYER_GPU_MEMORY },
-        { "out of device memory", LAYER_GPU_MEMORY },
-        { "low on resource: memory", LAYER_HOST_MEMORY },
-        { "memory limit", LAYER_HOST_MEMORY },
-        { "memory low", LAYER_HOST_MEMORY },
-        { "low memory", LAYER_HOST_MEMORY },
-        { "cannot allocate memory", LAYER_HOST_MEMORY },
-        { "shared object", LAYER_FRAMEWORK },
-        { "undefined symbol", LAYER_FRAMEWORK },
-        { "infiniband", LAYER_FABRIC },
-        { "ibv_", LAYER_FABRIC },
-        { "rdma", LAYER_FABRIC },
-        { "mlx5", LAYER_FABRIC },
-        { "net/ib", LAYER_FABRIC },
-        { "net/ofi", LAYER_FABRIC },
-        { "libfabric", LAYER_FABRIC },
-        { "no route to host", LAYER_FABRIC },
-        { "network is unreachable", LAYER_FABRIC },
-        /* The device, its driver, a library or the call: the words do not show which. */
-        { "cuda", LAYER_UNKNOWN },
-        { "cudnn", LAYER_UNKNOWN },
-        { "cublas", LAYER_UNKNOWN },
-        { "nccl", LAYER_UNKNOWN },
-        { "hip error", LAYER_UNKNOWN },
-        { "rocm", LAYER_UNKNOWN },
-        { "miopen", LAYER_UNKNOWN },
-        { "driver", LAYER_UNKNOWN },
-        { "nvml", LAYER_UNKNOWN },
-        { "xlaruntime", LAYER_UNKNOWN },
-        { "connection", LAYER_UNKNOWN },
-        { "timed out", LAYER_UNKNOWN },
-        { "timeout", LAYER_UNKNOWN },
-        { "http", LAYER_UNKNOWN },
-    };
-
-    for (size_t i = 0; i < COUNT(layers); i++) {
-        if (pattern_fits(layers[i].pattern, text, end, NULL))
-            return layers[i].layer;
-    }
-    return otherwise;
-}
-
-/* ---- forms ---- */
 
 /* "grad_norm 1.03 (nan)": the mean holds an old one */
 static bool tell_is_mean(const struct log_line *line, const char *at)
@@ -250,7 +189,7 @@ static bool tell_outside(const struct log_line *line, struct log_event *event)
         return false;
     tell_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
-    event->layer = (uint8_t)tell_layer(line->text, line->end, LAYER_UNKNOWN);
+    event->layer = (uint8_t)pattern_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = LIKELY;
     tell_cause(event, "ended from outside, by the words of its log");
     event->advice = "Find out who or what ended the job: the scheduler's log, kubectl get events.";
@@ -283,8 +222,9 @@ static bool tell_exception(const struct log_line *line, struct log_event *event)
 /* "Exit Code:    137", "rc=137", "ExitCode=1:0", "returned non-zero exit status 2" */
 static bool tell_status(const struct log_line *line, struct log_event *event)
 {
-    static const char *const names[] = { "exit code",    "exitcode",   "exit_code", "exit status",
-                                         "return code",  "returncode", " rc=",      "^rc=",
+    static const char *const names[] = { "exit code",    "exitcode",    "exit_code",
+                                         "exit status",  "return code", "returncode",
+                                         " rc=",         "^rc=",        "exited with code ",
                                          "exited with ", "status: " };
 
     for (size_t i = 0; i < COUNT(names); i++) {
@@ -332,16 +272,18 @@ static bool tell_error(const struct log_line *line, struct log_event *event)
     static const char *const none[] = {
         "no error",    "without error", "error: 0",  "failed: 0", "0 failed",   "exception: none",
         "error: none", "error: null",   "errors: 0", "0 errors",  "error rate", "not failed",
-        "if it fails", "on failure",    "error #.",  "error: #."
+        "if it fails", "on failure",    "error #.",  "error: #.", "error #%",   "error: #%"
     };
 
     const char *at = tell_word(line, words, COUNT(words));
+    struct log_line whole = *line;
 
-    if (!tell_has_level(line) && (!at || tell_fits(line, none, COUNT(none))))
+    whole.text = line->raw; /* "error rate 0.25" begins with what looks like a level */
+    if (tell_fits(&whole, none, COUNT(none)) || (!tell_has_level(line) && !at))
         return false;
     tell_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
-    event->layer = (uint8_t)tell_layer(line->text, line->end, LAYER_UNKNOWN);
+    event->layer = (uint8_t)pattern_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = UNKNOWN;
     return true;
 }
@@ -364,7 +306,7 @@ static bool tell_hint(const struct log_line *line, struct log_event *event)
         return false;
     tell_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
-    event->layer = (uint8_t)tell_layer(line->text, line->end, LAYER_UNKNOWN);
+    event->layer = (uint8_t)pattern_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = UNKNOWN;
     return true;
 }
@@ -414,12 +356,15 @@ static bool tell_is_idle(const struct log_line *line)
     return 2 * words < line->end - line->text || (info && info - line->raw < 80 && !line->level);
 }
 
-/* What could happen did not. */
+/* What could happen did not, and what was missing was not needed. */
 static bool tell_is_hypothetical(const struct log_line *line)
 {
-    static const char *const words[] = { "can lead to", "may lead to", "could lead to",
-                                         "may cause",   "can cause",   "could cause",
-                                         "might ",      "deprecat",    "to avoid" };
+    static const char *const words[] = {
+        "can lead to", "may lead to",  "could lead to", "may cause",     "can cause",
+        "could cause", "might ",       "deprecat",      "to avoid",      "early stop",
+        "earlystop",   "from scratch", "using default", "defaulting to", "will be ignored",
+        "not needed",  "optional",
+    };
 
     return tell_fits(line, words, COUNT(words));
 }

@@ -23,7 +23,5 @@ enum tell { /* in the order of what tells more */
 
 /* Fills in kind, layer, confidence, value and cause of `event`, and its text where only a part of the line matters. */
 enum tell tell_line(const struct log_line *line, struct log_event *event);
-/* The layer that the words of an error name, for those that are not certainly the program's own; else `otherwise`. */
-unsigned tell_layer(const char *text, const char *end, unsigned otherwise);
 
 #endif

@@ -2,14 +2,13 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
-#include "read/log/tell.h"
 
 /* Lines that are looked at for what they begin, or because they have the form of an exception. */
 static const struct log_pattern patterns_hooks[] = {
@@ -135,7 +134,7 @@ void pattern_of_exception(const char *name, size_t bytes, struct log_event *even
     }
     if (pattern_is_library_error(name, bytes))
         event->layer =
-            (uint8_t)tell_layer(event->text, event->text + strlen(event->text), event->layer);
+            (uint8_t)pattern_layer(event->text, event->text + strlen(event->text), event->layer);
     if (!memmem(name, bytes, "FileNotFound", 12))
         return;
     for (size_t i = 0; i < COUNT(paths); i++) {
