@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -62,11 +63,16 @@ static bool tone_is_handled(const struct log_line *line)
 
 enum line_tone line_tone(const struct log_line *line)
 {
+    const char *at;
+
     if (tone_is_handled(line))
         return LINE_HANDLED;
     if (tone_is_low(line))
         return LINE_WARNED;
-    return pattern_fits("Warning: ", line->text, line->end, NULL) ? LINE_REMARK : LINE_PLAIN;
+    if (!pattern_fits("Warning: ", line->text, line->end, &at))
+        return LINE_PLAIN;
+    /* "UserWarning: " is the name of a class; "libibverbs: Warning: " is a level. */
+    return at > line->text && isalpha((unsigned char)at[-1]) ? LINE_REMARK : LINE_WARNED;
 }
 
 /* Source code and C++ frames name errors without having one. */
