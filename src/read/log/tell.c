@@ -30,15 +30,17 @@ static bool tell_is_word(char c)
 /* Where one of these words stands alone in the line, neither as a part of a name nor as the name of a setting; NULL. */
 static const char *tell_word(const struct log_line *line, const char *const *words, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = strlen(words[i]);
+    for (const char *at = line->text; at < line->end; at++) {
+        if (at > line->text && (tell_is_word(at[-1]) || strchr("-/.", at[-1])))
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            size_t bytes = strlen(words[i]);
+            const char *end = at + bytes;
 
-        for (const char *at = line->text; at + bytes <= line->end; at++) {
-            if (strncasecmp(at, words[i], bytes) != 0 ||
-                (at > line->text && (tell_is_word(at[-1]) || strchr("-/.", at[-1]))) ||
-                (at + bytes < line->end && (tell_is_word(at[bytes]) || strchr("=-/", at[bytes]))))
-                continue;
-            return at;
+            if (*words[i] == tolower((unsigned char)*at) && (size_t)(line->end - at) >= bytes &&
+                strncasecmp(at, words[i], bytes) == 0 &&
+                (end == line->end || (!tell_is_word(*end) && !strchr("=-/", *end))))
+                return at;
         }
     }
     return NULL;
