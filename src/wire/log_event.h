@@ -48,6 +48,7 @@ struct log_event {
     bool local;          /* the rank counts on its node only */
     bool exception;      /* a Python exception, whose own words are the cause */
     bool warned;         /* by the level of its line no error */
+    bool guess;          /* only words that any program uses: that the job failed is not certain */
     bool notified; /* a timeout of which another rank informed this one: it did not wait itself */
     bool library;  /* of LOG_EVENT_NODE: the job's own log reports it, not the kernel */
     uint32_t rank; /* LOG_EVENT_NO_RANK: not known */

@@ -72,6 +72,17 @@ bool verdict_names_rank(const struct verdict *verdict, uint32_t rank)
     return false;
 }
 
+/* What tells faults apart that concern a node, or of which no rank is known. */
+static uint64_t verdict_hash_place(const struct verdict *verdict, uint64_t id)
+{
+    id = hash64_u64(id, verdict->layer);
+    id = hash64(id, verdict->cause, strlen(verdict->cause));
+    id = hash64(id, verdict->device, strlen(verdict->device));
+    for (uint32_t i = 0; i < verdict->node_count && i < VERDICT_NODES; i++)
+        id = hash64(id, verdict->node[i], strlen(verdict->node[i]));
+    return id;
+}
+
 void verdict_identify(struct verdict *verdict)
 {
     uint64_t id = hash64(verdict->kind, verdict->run, strlen(verdict->run));
@@ -82,6 +93,9 @@ void verdict_identify(struct verdict *verdict)
     for (uint32_t i = 0; i < verdict->rank_count && i < VERDICT_RANKS; i++)
         id = hash64_u64(id, verdict->rank[i]);
     id = hash64(id, verdict->group, strlen(verdict->group));
+    if (verdict->kind == VERDICT_NODE_FAULT ||
+        (verdict->kind == VERDICT_CRASH && !verdict->rank_count))
+        id = verdict_hash_place(verdict, id);
     snprintf(verdict->id, sizeof(verdict->id), "%s-%08x",
              (const char *[]){ "v", "st", "im", "sy", "in", "ck", "su", "ha", "de", "cr", "co",
                                "re", "no" }[verdict->kind < VERDICT_KIND_COUNT ? verdict->kind : 0],

@@ -80,7 +80,8 @@ static void log_doubt_warnings(struct log_case *of)
     bool failed = false;
 
     for (size_t i = 0; i < of->items; i++)
-        failed |= !of->item[i].event->warned && of->item[i].event->kind <= LOG_EVENT_FOLLOW;
+        failed |= !of->item[i].event->warned && !of->item[i].event->guess &&
+                  of->item[i].event->kind <= LOG_EVENT_FOLLOW;
     for (size_t i = 0; i < of->items; i++) {
         if (of->item[i].event->warned)
             of->item[i].strength = failed ? MIN(of->item[i].strength, LOG_WEAK) : LOG_NO_CAUSE;

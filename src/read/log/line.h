@@ -42,6 +42,8 @@ enum line_tone {
     LINE_HANDLED, /* the program says that it goes on */
 };
 enum line_tone line_tone(const struct log_line *line);
+bool line_is_code(const struct log_line
+                      *line); /* source code or a frame, which names errors without having one */
 
 bool line_number(const char *at, const char *end,
                  int64_t *ret); /* digits after blanks, colons or '=', perhaps a minus */

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -41,6 +42,9 @@ static bool tone_is_handled(const struct log_line *line)
         " was handled",
         "using internal",
         "continuing",
+        "retry loop",
+        "resuming",
+        "error resolved",
         "one has already been registered", /* TensorFlow's start beside JAX or torch */
     };
     int64_t tried, tries;
@@ -59,9 +63,35 @@ static bool tone_is_handled(const struct log_line *line)
 
 enum line_tone line_tone(const struct log_line *line)
 {
+    const char *at;
+
     if (tone_is_handled(line))
         return LINE_HANDLED;
     if (tone_is_low(line))
         return LINE_WARNED;
-    return pattern_fits("Warning: ", line->text, line->end, NULL) ? LINE_REMARK : LINE_PLAIN;
+    if (!pattern_fits("Warning: ", line->text, line->end, &at))
+        return LINE_PLAIN;
+    /* "UserWarning: " is the name of a class; "libibverbs: Warning: " is a level. */
+    return at > line->text && isalpha((unsigned char)at[-1]) ? LINE_REMARK : LINE_WARNED;
+}
+
+/* Source code and C++ frames name errors without having one. */
+bool line_is_code(const struct log_line *line)
+{
+    static const char *const begins[] = { "raise ",  "File \"", "frame #",       "except ",
+                                          "return ", "assert ", "self.",         "#",
+                                          "def ",    "import ", "from ",         "^^^",
+                                          "logger.", "print(",  "warnings.warn", "+ ",
+                                          "++ ",     "echo " };
+    const char *text = line->text;
+
+    while (text < line->end && (*text == ' ' || *text == '\t'))
+        text++;
+    for (size_t i = 0; i < COUNT(begins); i++) {
+        size_t bytes = strlen(begins[i]);
+
+        if ((size_t)(line->end - text) >= bytes && memcmp(text, begins[i], bytes) == 0)
+            return true;
+    }
+    return false;
 }

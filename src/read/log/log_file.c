@@ -20,11 +20,11 @@
 #define KEPT 16          /* of the first, and of the last events of one meaning */
 #define KEPT_TIMED 2048  /* where their times matter: older ones may come before those that do */
 #define TABLE_LINES 12   /* between two rows of a launcher's table */
+#define FOLLOWS 60       /* percent: a follow-on error that shows a failure, and no clean-up */
 #define RAISED 60        /* percent: any exception with a traceback, at least */
 #define GENERIC 75       /* percent: an exception that no row knows, with a traceback */
 #define WARNED 45        /* ... what a warning of Python says, at most */
 #define GENERIC_ALONE 55 /* ... without one */
-#define UNKNOWN_ERROR 20 /* ... what only its program calls an error */
 
 struct failure_table { /* torchrun's report of its processes */
     uint32_t lines_left;
@@ -51,7 +51,8 @@ struct log_engine {
     struct kernel_reader kernel;
     struct log_watch watch;
     struct log_tail tail;
-    bool told; /* there is an event that says how the log ended */
+    bool told;   /* there is an event that says how the log ended */
+    bool failed; /* there is one that follows from a failure */
 };
 
 int log_engine_create(struct log_engine **ret)
@@ -110,7 +111,7 @@ void log_file_begin(struct log_engine *file, struct log_reader *reader,
     kernel_reader_init(&file->kernel);
     log_watch_begin(&file->watch);
     log_tail_begin(&file->tail);
-    file->told = false;
+    file->told = file->failed = false;
     log_file_name(source->name, file->name, sizeof(file->name));
     name_part(source->name, &bytes);
     file->log = (uint32_t)hash64(1, source->name, bytes);
@@ -169,7 +170,10 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
     snprintf(event->file, sizeof(event->file), "%s", file->name);
     if (event->kind < LOG_EVENT_FOLLOW)
         log_watch_error(&file->watch);
-    file->told |= event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED;
+    file->failed |=
+        event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
+    file->told |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
+                  (event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED);
     return log_keep_event(file->keep, reader, pattern, event, timed ? KEPT_TIMED : KEPT);
 }
 
@@ -179,27 +183,6 @@ static struct log_event log_event_new(void)
                                .seq = LOG_EVENT_NO_NUMBER,
                                .enqueued = LOG_EVENT_NO_NUMBER,
                                .completed = LOG_EVENT_NO_NUMBER };
-}
-
-/* Source code and C++ frames name errors without having one. */
-static bool log_is_code(const struct log_line *line)
-{
-    static const char *const begins[] = { "raise ",  "File \"", "frame #",       "except ",
-                                          "return ", "assert ", "self.",         "#",
-                                          "def ",    "import ", "from ",         "^^^",
-                                          "logger.", "print(",  "warnings.warn", "+ ",
-                                          "++ ",     "echo " };
-    const char *text = line->text;
-
-    while (text < line->end && (*text == ' ' || *text == '\t'))
-        text++;
-    for (size_t i = 0; i < COUNT(begins); i++) {
-        size_t bytes = strlen(begins[i]);
-
-        if ((size_t)(line->end - text) >= bytes && memcmp(text, begins[i], bytes) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* What a row of the table says; false: nothing. */
@@ -222,8 +205,10 @@ static void log_event_by_tone(const struct log_line *line, struct log_event *eve
     bool cause = event->kind <= LOG_EVENT_DESYNC || event->kind == LOG_EVENT_FABRIC;
     enum line_tone tone = peer || cause || follow ? line_tone(line) : LINE_PLAIN;
 
-    if (tone == LINE_HANDLED || (tone == LINE_WARNED && peer))
+    if (tone == LINE_HANDLED || (tone == LINE_WARNED && peer)) {
         event->kind = LOG_EVENT_FOLLOW;
+        event->confidence = 0;
+    }
     event->warned |= tone >= LINE_WARNED;
     if (tone == LINE_REMARK)
         event->confidence = MIN(event->confidence, WARNED);
@@ -232,8 +217,10 @@ static void log_event_by_tone(const struct log_line *line, struct log_event *eve
 /* Whatever came first in a chain was the cause; one that no row knows gives way to one that is known. */
 static void log_event_in_chain(struct traceback *traceback, bool generic, struct log_event *event)
 {
-    if (traceback->cleanup && event->kind != LOG_EVENT_DESYNC)
+    if (traceback->cleanup && event->kind != LOG_EVENT_DESYNC) {
         event->kind = LOG_EVENT_FOLLOW;
+        event->confidence = 0;
+    }
     if (traceback->chained && traceback->first == LOG_EVENT_ERROR &&
         event->kind <= LOG_EVENT_TIMEOUT && !(traceback->first_generic && !generic))
         event->kind = LOG_EVENT_FOLLOW;
@@ -446,7 +433,7 @@ static int file_line(struct log_engine *file, const char *begin, const char *end
     case TRACEBACK_EXCEPTION:
         return file_message(file, &line, traceback);
     default:
-        return log_is_code(&line) ? 0 : file_message(file, &line, NULL);
+        return line_is_code(&line) ? 0 : file_message(file, &line, NULL);
     }
 }
 
@@ -600,20 +587,43 @@ int log_file_came(struct log_engine *file, size_t bytes)
     return file->used >= BUFFER / 2 || file->utf16 ? file_process(file, false) : 0;
 }
 
+/* Is there a row for this line, and not one for errors that nobody knows? */
+static enum log_tail_known file_knows(const void *user, const struct log_line *line)
+{
+    const struct log_engine *file = user;
+    uint32_t last, which = matcher_line(file->matcher, line->raw, line->text, line->end, &last);
+    const struct log_pattern *row = which < file->rows ? file->patterns.row[which] : NULL;
+
+    if (!row || !row->kind)
+        return LOG_TAIL_UNKNOWN;
+    if (row->kind == LOG_EVENT_FOLLOW && row->confidence >= FOLLOWS)
+        return LOG_TAIL_FOLLOWS;
+    return row->kind == LOG_EVENT_COMPLETED ||
+                   (row->kind > LOG_EVENT_WRONG && row->kind <= LOG_EVENT_FOLLOW)
+               ? LOG_TAIL_KNOWN
+               : LOG_TAIL_UNKNOWN;
+}
+
 /* A log that says nothing that the table knows. */
 static int file_tail(struct log_engine *file)
 {
+    struct log_tail_rules rules = { .near_real_ns = file->source.near_real_ns,
+                                    .failed = file->failed,
+                                    .known = file_knows,
+                                    .user = file };
     struct log_event event = log_event_new();
     struct log_line line;
     uint32_t behind;
 
     if (file->told || file->reader->until_real_ns ||
-        !log_tail_error(&file->tail, file->source.near_real_ns, &line, &behind))
+        !log_tail_error(&file->tail, &rules, &line, &event, &behind))
         return 0;
     line.number = file->line > behind + 1 ? file->line - behind - 1 : 1;
-    event.kind = LOG_EVENT_ERROR;
-    event.confidence = UNKNOWN_ERROR;
-    event.advice = "Read the lines around this one: lockstep does not know this message.";
+    if (!event.exception)
+        line.rank = LOG_EVENT_NO_RANK; /* who wrote the line is not known to be at fault */
+    event.guess = true;
+    if (!event.advice)
+        event.advice = "Read the lines around this one: lockstep does not know this message.";
     return file_event(file, &line, file->rows + LOG_KEEP_TAIL, &event);
 }
 

@@ -7,7 +7,7 @@
 
 #include "read/log/log_reader.h"
 #include "read/log/matcher.h"
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 #include "read/log/traceback.h"
 
 struct log_engine;

@@ -1,21 +1,22 @@
 /* log_tail.c - keeps the end of a log, and searches it for what a program calls an error.
  *
- * Programs that nobody here has seen write errors, too.  Where a log has no line that the table knows, the level of a line
- * is all there is.  Only the end counts: many programs write errors when they start, and run well.  Kernel logs do not count:
+ * Programs that nobody here has seen write errors, too.  Where a log has no line that the table knows, words that any
+ * program uses are all there is (tell.h).  Only the end counts: many programs write errors when they start, and run well.  Kernel logs do not count:
  * they are never without errors.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "read/log/log_tail.h"
 
-#include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "core/clean.h"
 #include "read/log/log_watch.h"
+#include "read/log/tell.h"
 
 #define LINES 40
+#define FOLLOWED 15      /* percent: that the job failed; what failed is not known */
+#define LINES_OF_HINTS 3 /* behind a hint, at most, unless the job is known to have failed */
 
 void log_tail_begin(struct log_tail *tail)
 {
@@ -32,47 +33,62 @@ void log_tail_add(struct log_tail *tail, const char *text, size_t bytes)
     tail->used = keep + take;
 }
 
-/* "Error: ", "sbatch: error: " at the beginning of a message */
-static bool tail_names_its_error(const struct log_line *line)
+/* Loggers also print what they only inform of with the words of errors.  A NaN is one whatever the level. */
+static enum tell tail_by_tone(const struct log_line *line, const struct log_event *event,
+                              bool failed, enum tell tell)
 {
-    static const char *const begins[] = { "Training failed", "fatal: ", "Fatal error" };
-    static const char alone[] = "Error: ", words[] = ": error: ";
-    const char *at = line->text;
+    enum line_tone tone = line_tone(line);
 
-    for (size_t i = 0; i < COUNT(begins); i++) {
-        if ((size_t)(line->end - at) > strlen(begins[i]) &&
-            strncasecmp(at, begins[i], strlen(begins[i])) == 0)
-            return true;
+    if (tone == LINE_HANDLED || tone == LINE_REMARK)
+        return TELL_NOTHING;
+    if (tone != LINE_WARNED || event->kind == LOG_EVENT_WRONG)
+        return tell;
+    if (failed)
+        return MIN(tell, TELL_ERROR);
+    return line->level == LINE_WARNING && tell >= TELL_ERROR ? TELL_HINT : TELL_NOTHING;
+}
+
+/* What a line tells; `left`: how many lines follow it. */
+static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_line *line,
+                           uint32_t left, struct log_event *event)
+{
+    enum log_tail_known known;
+    enum tell tell;
+
+    if (line->boot_ns || line_find(line, " kernel: ") || line_is_code(line))
+        return TELL_NOTHING;
+    known = rules->known(rules->user, line);
+    if (known == LOG_TAIL_FOLLOWS && line_tone(line) != LINE_HANDLED) {
+        event->kind = LOG_EVENT_ERROR;
+        event->confidence = FOLLOWED;
+        return TELL_FOLLOW;
     }
-
-    if ((size_t)(line->end - at) > strlen(alone) && memcmp(at, alone, strlen(alone)) == 0)
-        return !isdigit((unsigned char)at[strlen(alone)]); /* "Error: 0.53" measures something */
-    while (at < line->end && (isalnum((unsigned char)*at) || strchr("_-./", *at)))
-        at++;
-    return at > line->text && (size_t)(line->end - at) > strlen(words) &&
-           strncasecmp(at, words, strlen(words)) == 0;
+    if (known)
+        return TELL_NOTHING;
+    tell = tell_line(line, event);
+    if (tell)
+        tell = tail_by_tone(line, event, rules->failed, tell);
+    return tell == TELL_HINT && !rules->failed && left > LINES_OF_HINTS ? TELL_NOTHING : tell;
 }
 
-static bool tail_is_error(const struct log_line *line)
+/* NCCL goes on after most of its warnings: then it informs of more than the status that its functions returned. */
+static bool tail_nccl_goes_on(const struct log_line *line)
 {
-    if (line->boot_ns || line_find(line, " kernel: ") || line_tone(line) == LINE_HANDLED)
-        return false;
-    return (line->level == LINE_ERROR && line->text < line->end &&
-            !isdigit((unsigned char)*line->text)) ||
-           tail_names_its_error(line);
+    return line_find(line, "NCCL INFO ") && !line_find(line, " -> ") && !line_find(line, "bort") &&
+           !line_find(line, "estroy") && !line_find(line, "losed");
 }
 
-static bool tail_went_on(const char *at, const char *end)
+/* Did the program go on behind [at, end)?  One step, or one line that reports a recovery, suffices here. */
+static bool tail_went_on(const char *at, const char *end, bool nccl)
 {
-    struct log_watch watch;
-
-    log_watch_begin(&watch);
-    log_watch_error(&watch);
-    while (at < end && watch.after_error) {
+    while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
+        struct log_line line;
 
         stop = stop ? stop : end;
-        if (log_watch_step(&watch, at, stop))
+        line_read(&line, at, stop, 0);
+        if (log_watch_is_step(at, stop) || (nccl && tail_nccl_goes_on(&line)) ||
+            line_tone(&line) == LINE_HANDLED)
             return true;
         at = stop + 1;
     }
@@ -96,24 +112,66 @@ static const char *tail_first_line(const struct log_tail *tail, uint32_t *lines)
     return at;
 }
 
-bool log_tail_error(const struct log_tail *tail, int64_t near_real_ns, struct log_line *line,
-                    uint32_t *behind)
+/* A log that shows a failure may count steps of other ranks behind it. */
+static bool tail_counts(const struct log_tail_rules *rules, const struct log_line *line,
+                        const struct log_event *event, const char *at, const char *end)
+{
+    return rules->failed || event->kind == LOG_EVENT_WRONG ||
+           !tail_went_on(at, end, line_find(line, " NCCL WARN ") != NULL);
+}
+
+/* "RuntimeError:" alone: its words are in the next line. */
+static void tail_join(const struct log_event *told, const char *at, const char *end,
+                      struct log_event *event)
+{
+    size_t bytes = strlen(told->text);
+    const char *stop;
+
+    if (!told->exception || !bytes || told->text[bytes - 1] != ':')
+        return;
+    while (at < end && strchr(" \t\r\n", *at))
+        at++;
+    stop = memchr(at, '\n', (size_t)(end - at));
+    stop = stop ? stop : end;
+    snprintf(event->text, sizeof(event->text), "%s %.*s", told->text,
+             (int)MIN((size_t)(stop - at), sizeof(event->text) - bytes - 2), at);
+}
+
+/* Messages of the system are never without errors, of the kernel and of its services. */
+static bool tail_is_of_system(const struct log_tail *tail)
+{
+    static const char word[] = " kernel: ";
+
+    return memmem(tail->text, tail->used, word, strlen(word)) != NULL;
+}
+
+bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *rules,
+                    struct log_line *line, struct log_event *event, uint32_t *behind)
 {
     const char *end = tail->text + tail->used;
+    const struct log_event empty = *event;
+    enum tell best = TELL_NOTHING;
     uint32_t lines;
 
+    if (!rules->failed && tail_is_of_system(tail))
+        return false;
     for (const char *at = tail_first_line(tail, &lines); at < end; lines--) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
+        struct log_event told = empty;
+        struct log_line here;
+        enum tell tell;
 
         stop = stop ? stop : end;
-        if (stop > at) {
-            line_read(line, at, stop, near_real_ns);
-            if (tail_is_error(line) && !tail_went_on(MIN(stop + 1, end), end)) {
-                *behind = lines - 1;
-                return true;
-            }
+        line_read(&here, at, stop, rules->near_real_ns);
+        tell = here.text < here.end ? tail_tell(rules, &here, lines - 1, &told) : TELL_NOTHING;
+        if (tell > best && tail_counts(rules, &here, &told, MIN(stop + 1, end), end)) {
+            best = tell;
+            *line = here;
+            *event = told;
+            *behind = lines - 1;
+            tail_join(&told, MIN(stop + 1, end), end, event);
         }
         at = stop + 1;
     }
-    return false;
+    return best != TELL_NOTHING;
 }

@@ -6,6 +6,7 @@
 #define LOCKSTEP_READ_LOG_LOG_TAIL_H
 
 #include "read/log/line.h"
+#include "wire/log_event.h"
 
 #define LOG_TAIL_BYTES 8192
 
@@ -14,12 +15,25 @@ struct log_tail {
     size_t used;
 };
 
+enum log_tail_known { /* is the meaning of a line known, so that it is not the one that is searched for? */
+    LOG_TAIL_UNKNOWN,
+    LOG_TAIL_KNOWN,
+    LOG_TAIL_FOLLOWS, /* a follow-on error: the last resort */
+};
+
+struct log_tail_rules {
+    int64_t near_real_ns; /* of dates without a year */
+    bool failed;          /* the log shows that the job failed: hints count as well */
+    enum log_tail_known (*known)(const void *user, const struct log_line *line);
+    const void *user;
+};
+
 void log_tail_begin(struct log_tail *tail);
 void log_tail_add(struct log_tail *tail, const char *text, size_t bytes);
-/* The first of the last lines that its program calls an error and after which it did not go on; `line` points into the tail.
- * `behind`: how many lines follow it.  False: there is none.
+/* The most telling of the last lines, and of those the first, after which the program did not go on; `line` points into the
+ * tail.  `event`: what it tells.  `behind`: how many lines follow it.  False: there is none.
  */
-bool log_tail_error(const struct log_tail *tail, int64_t near_real_ns, struct log_line *line,
-                    uint32_t *behind);
+bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *rules,
+                    struct log_line *line, struct log_event *event, uint32_t *behind);
 
 #endif

@@ -144,3 +144,8 @@ bool log_watch_step(struct log_watch *watch, const char *line, const char *end)
     watch->after_error = false;
     return true;
 }
+
+bool log_watch_is_step(const char *line, const char *end)
+{
+    return watch_step_in(line, MIN(end, line + 400)) != NO_STEP;
+}

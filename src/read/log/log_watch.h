@@ -31,5 +31,6 @@ bool log_watch_writes(const struct log_watch *watch, uint32_t rank);
 void log_watch_error(struct log_watch *watch); /* counts from here */
 /* True: with this line, steps have been counted on often enough to know that the program goes on. */
 bool log_watch_step(struct log_watch *watch, const char *line, const char *end);
+bool log_watch_is_step(const char *line, const char *end); /* does it count a step? */
 
 #endif

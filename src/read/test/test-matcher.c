@@ -13,7 +13,7 @@
 
 #include "core/clean.h"
 #include "read/log/matcher.h"
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 
 static void matcher_clean(struct matcher **matcher)
 {

@@ -298,6 +298,33 @@ static void a_verdict_comes_back_whole(void **state)
     buf_fini(&bytes);
 }
 
+static void faults_of_nodes_have_ids_of_their_own(void **state)
+{
+    struct verdict verdict = { .kind = VERDICT_NODE_FAULT, .layer = LAYER_NIC, .node_count = 1 };
+    char id[sizeof(verdict.id)];
+
+    (void)state;
+    strcpy(verdict.cause, "a port of a network adapter went down");
+    strcpy(verdict.node[0], "n1");
+    verdict_identify(&verdict);
+    strcpy(id, verdict.id);
+    strcpy(verdict.node[0], "n2");
+    verdict_identify(&verdict);
+    assert_string_not_equal(id, verdict.id);
+    strcpy(id, verdict.id);
+    strcpy(verdict.device, "0000:3b:00");
+    verdict_identify(&verdict);
+    assert_string_not_equal(id, verdict.id);
+    strcpy(id, verdict.id);
+    strcpy(verdict.cause, "a network adapter failed");
+    verdict_identify(&verdict);
+    assert_string_not_equal(id, verdict.id);
+    strcpy(id, verdict.id);
+    verdict.confidence = 0.5; /* evidence does not change which fault it is */
+    verdict_identify(&verdict);
+    assert_string_equal(id, verdict.id);
+}
+
 static void a_beat_keeps_how_often_its_rank_waited_for_storage(void **state)
 {
     struct fact_beat beat = { .rank = 3,
@@ -524,6 +551,7 @@ int main(void)
         cmocka_unit_test(merging_bounds_a_step),
         cmocka_unit_test(a_merged_step_fits_also_when_it_is_split),
         cmocka_unit_test(a_verdict_comes_back_whole),
+        cmocka_unit_test(faults_of_nodes_have_ids_of_their_own),
         cmocka_unit_test(a_beat_keeps_how_often_its_rank_waited_for_storage),
         cmocka_unit_test(types_of_ops_come_back_and_are_left_out_where_nobody_tells),
         cmocka_unit_test(a_shape_with_types_differs_and_one_without_is_as_ever),

@@ -10,7 +10,7 @@
 
 #include "core/clean.h"
 #include "read/log/matcher.h"
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 
 #define RANK_MAX (1 << 20)
 

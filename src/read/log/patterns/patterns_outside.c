@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 
 #define OUTSIDE(pattern, cause, advice)                                                            \
     {                                                                                              \
@@ -11,6 +11,11 @@
 #define SIGNALLED(pattern, cause, advice)                                                          \
     {                                                                                              \
         pattern, LOG_EVENT_OUTSIDE, 0, 55, cause, advice, NULL                                     \
+    }
+/* Not even that this log is about a failure of its own. */
+#define CLEANUP(pattern)                                                                           \
+    {                                                                                              \
+        pattern, LOG_EVENT_FOLLOW, 0, 50, NULL, NULL, NULL                                         \
     }
 #define FOLLOW(pattern)                                                                            \
     {                                                                                              \
@@ -109,18 +114,18 @@ const struct log_pattern patterns_follow[] = {
     FOLLOW("EngineDeadError"),
     FOLLOW("CheckpointException"),
     FOLLOW("BrokenProcessPool"),
-    FOLLOW("Error in atexit._run_exitfuncs"),
-    FOLLOW("Exception ignored in"),
-    FOLLOW("_run_finalizers"),
-    FOLLOW("resource_tracker"),
-    FOLLOW("destroy_process_group() was not called"),
-    FOLLOW("has NOT been destroyed before we destruct"),
+    CLEANUP("Error in atexit._run_exitfuncs"),
+    CLEANUP("Exception ignored in"),
+    CLEANUP("_run_finalizers"),
+    CLEANUP("resource_tracker"),
+    CLEANUP("destroy_process_group() was not called"),
+    CLEANUP("has NOT been destroyed before we destruct"),
     FOLLOW("terminate called after throwing an instance of 'c10::"),
     FOLLOW("terminate called after throwing an instance of 'torch"),
     FOLLOW("terminate called recursively"),
     FOLLOW("to avoid data inconsistency, we are taking the entire process down"),
     FOLLOW("Sending process # closing signal"),
-    FOLLOW("Unable to shutdown process"),
+    CLEANUP("Unable to shutdown process"),
     FOLLOW("Killing subprocess #"),
     FOLLOW("Fatal Python error: Aborted"),
     FOLLOW("Aborted (core dumped)"),
@@ -133,6 +138,12 @@ const struct log_pattern patterns_follow[] = {
     FOLLOW("MPI_ABORT was invoked"),
     FOLLOW("application called MPI_Abort"),
     FOLLOW("BAD TERMINATION OF ONE OF YOUR APPLICATION"),
+    CLEANUP("Horovod has been shut down"),
+    CLEANUP("OP_REQUIRES failed at mpi_ops.cc"),
+    CLEANUP("should see the exception in the log before"),
+    CLEANUP("caused by an exception on one of the ranks"),
+    CLEANUP("root error(s) found"),
+    FOLLOW("The following operation failed in the TorchScript interpreter"),
     FOLLOW("WorkerSpec exit"),
     FOLLOW("RendezvousClosedError"),
     FOLLOW("RendezvousGracefulExitError"),

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_READ_LOG_PATTERNS_H
-#define LOCKSTEP_READ_LOG_PATTERNS_H
+#ifndef LOCKSTEP_READ_LOG_PATTERNS_PATTERNS_H
+#define LOCKSTEP_READ_LOG_PATTERNS_PATTERNS_H
 
 #include "read/log/line.h"
 #include "wire/kernel/kernel_line.h"
@@ -41,6 +41,8 @@ void patterns_fini(struct log_patterns *patterns);
 const char *pattern_of_kernel(size_t n);
 bool pattern_kernel_event(struct kernel_reader *reader, const struct log_line *line,
                           struct log_event *event);
+/* patterns_layer.c: the layer that the words of an error name, LAYER_UNKNOWN where they name several; else `otherwise`. */
+unsigned pattern_layer(const char *text, const char *end, unsigned otherwise);
 /* The meaning of a Python exception whose text no row knows. */
 void pattern_of_exception(const char *name, size_t bytes, struct log_event *event);
 

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 
 #define EXIT(pattern, more)                                                                        \
     {                                                                                              \

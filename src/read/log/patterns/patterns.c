@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -105,6 +105,20 @@ static const struct {
     { ".csv", LAYER_DATA },
 };
 
+/* Those that libraries raise for what the program cannot help; the others are mistakes in Python code. */
+static bool pattern_is_library_error(const char *name, size_t bytes)
+{
+    static const char *const names[] = { "RuntimeError", "SystemError", "Exception" };
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        size_t size = strlen(names[i]);
+
+        if (bytes >= size && memcmp(name + bytes - size, names[i], size) == 0)
+            return true;
+    }
+    return false;
+}
+
 void pattern_of_exception(const char *name, size_t bytes, struct log_event *event)
 {
     event->kind = LOG_EVENT_ERROR;
@@ -118,6 +132,9 @@ void pattern_of_exception(const char *name, size_t bytes, struct log_event *even
             return;
         }
     }
+    if (pattern_is_library_error(name, bytes))
+        event->layer =
+            (uint8_t)pattern_layer(event->text, event->text + strlen(event->text), event->layer);
     if (!memmem(name, bytes, "FileNotFound", 12))
         return;
     for (size_t i = 0; i < COUNT(paths); i++) {

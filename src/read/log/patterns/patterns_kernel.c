@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "read/log/matcher.h"
-#include "read/log/patterns.h"
+#include "read/log/patterns/patterns.h"
 #include "wire/finding.h"
 #include "wire/kernel/xid.h"
 

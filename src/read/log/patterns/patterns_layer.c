@@ -1,0 +1,66 @@
+/* patterns_layer.c - which layer the words of an error name that no row knows.
+ *
+ * A wrong layer is worse than none: only words that mean one thing in any program count.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "core/clean.h"
+#include "read/log/matcher.h"
+#include "read/log/patterns/patterns.h"
+
+unsigned pattern_layer(const char *text, const char *end, unsigned otherwise)
+{
+    static const struct {
+        const char *pattern;
+        uint8_t layer;
+    } layers[] = {
+        { "no space", LAYER_STORAGE },
+        { "disk space", LAYER_STORAGE },
+        { "disk full", LAYER_STORAGE },
+        { "disk is full", LAYER_STORAGE },
+        { "quota", LAYER_STORAGE },
+        { "read-only file", LAYER_STORAGE },
+        { "ephemeral-storage", LAYER_STORAGE },
+        { "cuda*out of memory", LAYER_GPU_MEMORY },
+        { "gpu*out of memory", LAYER_GPU_MEMORY },
+        { "out of gpu memory", LAYER_GPU_MEMORY },
+        { "out of device memory", LAYER_GPU_MEMORY },
+        { "low on resource: memory", LAYER_HOST_MEMORY },
+        { "memory limit", LAYER_HOST_MEMORY },
+        { "memory low", LAYER_HOST_MEMORY },
+        { "low memory", LAYER_HOST_MEMORY },
+        { "cannot allocate memory", LAYER_HOST_MEMORY },
+        { "shared object", LAYER_FRAMEWORK },
+        { "undefined symbol", LAYER_FRAMEWORK },
+        { "infiniband", LAYER_FABRIC },
+        { "ibv_", LAYER_FABRIC },
+        { "rdma", LAYER_FABRIC },
+        { "mlx5", LAYER_FABRIC },
+        { "net/ib", LAYER_FABRIC },
+        { "net/ofi", LAYER_FABRIC },
+        { "libfabric", LAYER_FABRIC },
+        { "no route to host", LAYER_FABRIC },
+        { "network is unreachable", LAYER_FABRIC },
+        /* The device, its driver, a library or the call: the words do not show which. */
+        { "cuda", LAYER_UNKNOWN },
+        { "cudnn", LAYER_UNKNOWN },
+        { "cublas", LAYER_UNKNOWN },
+        { "nccl", LAYER_UNKNOWN },
+        { "hip error", LAYER_UNKNOWN },
+        { "rocm", LAYER_UNKNOWN },
+        { "miopen", LAYER_UNKNOWN },
+        { "driver", LAYER_UNKNOWN },
+        { "nvml", LAYER_UNKNOWN },
+        { "xlaruntime", LAYER_UNKNOWN },
+        { "connection", LAYER_UNKNOWN },
+        { "timed out", LAYER_UNKNOWN },
+        { "timeout", LAYER_UNKNOWN },
+        { "http", LAYER_UNKNOWN },
+    };
+
+    for (size_t i = 0; i < COUNT(layers); i++) {
+        if (pattern_fits(layers[i].pattern, text, end, NULL))
+            return layers[i].layer;
+    }
+    return otherwise;
+}
