@@ -146,7 +146,7 @@ static void stall_levels_put(struct judge_state *judge, const struct past_step *
     struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
     double period = (double)past->measured_ns / 1e6;
-    double usual = history_period_ms(&judge->history, HISTORY_STEPS);
+    struct detect_rule rule = judge_state_rule(judge, 1, limits->input_cost_share);
     struct stall_level fresh = { .step = past->step, .period_ms = period };
 
     input->newest_ms = stall_newest_most_ms(judge, past);
@@ -157,8 +157,7 @@ static void stall_levels_put(struct judge_state *judge, const struct past_step *
         memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
     if (input->count > (uint32_t)limits->verdict_warm_up)
-        detect_past_put(&input->past, fresh.ms, limits->input_cost_share * usual,
-                        detect_bar(limits->detect_false_alarms, 1, usual / 1e3));
+        detect_past_put(&input->past, fresh.ms, &rule);
 }
 
 /* ---- the job's input ---- */
