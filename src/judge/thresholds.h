@@ -36,7 +36,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double straggler_migrates_noises;
     double straggler_forming, straggler_forming_noises, straggler_forming_alike;
     double straggler_forming_starts, straggler_forming_horizon, straggler_forming_inverted;
-    double regress_share, regress_noises, regress_steps, regress_stay_share, regress_stepped;
+    double regress_share, regress_stepped;
     double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
     double verdict_look, detect_false_alarms;
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
