@@ -270,8 +270,7 @@ static void crash_echo_hang(struct judge_state *judge, struct tracked_verdict *t
     judge->crash_reported = true;
 }
 
-/* The newest step of that rank; others may have gone on without it. */
-static const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank)
+const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank)
 {
     const struct past_step *past = NULL;
 
@@ -346,7 +345,8 @@ static bool crash_draft_desync(const struct judge_state *judge, const struct fac
     if (!crash_noticed(first) ||
         (!hang_disagreed(judge, first, draft) &&
          !crash_others_disagreed(judge, judge->exit, judge->exits, draft) &&
-         !crash_others_disagreed(judge, judge->launcher_exit, judge->launcher_exits, draft)))
+         !crash_others_disagreed(judge, judge->launcher_exit, judge->launcher_exits, draft) &&
+         !crash_draft_disagree(judge, first, draft)))
         return false;
     draft->since_step = crash_step_of(judge, first->rank);
     draft->since_real_ns = first->mono_ns + judge->mono_to_real_ns;
