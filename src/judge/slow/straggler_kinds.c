@@ -35,6 +35,7 @@ struct pattern { /* of a rank over the window */
     uint64_t first, last; /* such steps */
     uint32_t gap, gaps;   /* between its first two beginnings, and how many are like that */
     uint64_t began;       /* the newest beginning */
+    int64_t began_ns;
     double excess_ms, compute_ms, starved_ms; /* means over its hits */
 };
 
@@ -98,6 +99,14 @@ static bool hits_gather(const struct judge_state *judge, uint32_t window, struct
     return true;
 }
 
+/* What holds up a process for tens of milliseconds is in several short steps, and is one episode. */
+static bool pattern_begins(const struct judge_state *judge, const struct pattern *pattern,
+                           const struct past_step *past)
+{
+    return pattern->runs == 0 ||
+           (double)(past->begin_ns - pattern->began_ns) >= judge->limits.verdict_look * 1e6;
+}
+
 static void pattern_add(struct pattern *pattern, const struct past_step *past, bool begins)
 {
     const struct rank_split *split = &past->split[pattern->rank];
@@ -113,6 +122,7 @@ static void pattern_add(struct pattern *pattern, const struct past_step *past, b
             pattern->gaps++;
         pattern->runs++;
         pattern->began = past->step;
+        pattern->began_ns = past->begin_ns;
     }
     pattern->last = past->step;
     pattern->excess_ms +=
@@ -128,9 +138,12 @@ static struct pattern pattern_of(const struct judge_state *judge, const struct h
     struct pattern pattern = { .rank = hits->list[from].rank };
     uint32_t at;
 
-    for (at = from; at < hits->count && hits->list[at].rank == pattern.rank; at++)
-        pattern_add(&pattern, history_back(&judge->history, hits->list[at].back),
-                    at == from || hits->list[at - 1].back != hits->list[at].back + 1);
+    for (at = from; at < hits->count && hits->list[at].rank == pattern.rank; at++) {
+        const struct past_step *past = history_back(&judge->history, hits->list[at].back);
+        bool apart = at == from || hits->list[at - 1].back != hits->list[at].back + 1;
+
+        pattern_add(&pattern, past, apart && pattern_begins(judge, &pattern, past));
+    }
     pattern.excess_ms /= pattern.hits;
     pattern.compute_ms /= pattern.hits;
     pattern.starved_ms /= pattern.hits;
