@@ -296,9 +296,9 @@ static uint64_t crash_step_of(const struct judge_state *judge, uint32_t rank)
 {
     const struct past_step *past = crash_last_step_of(judge, rank);
 
-    if (past && past->split[rank].unfinished)
-        return past->step;
-    return judge->history.count ? judge->last_step + 1 : 0;
+    if (past)
+        return past->step + !past->split[rank].unfinished;
+    return judge->history.count ? judge->last_step + 1 : 0; /* it was in none of the newest steps */
 }
 
 static void crash_describe_first(const struct judge_state *judge, struct verdict *draft,
@@ -452,12 +452,21 @@ static bool crash_somebody_gave_up(const struct judge_state *judge, const struct
     return gave_up;
 }
 
-/* The same rank, again before any step: the newest end counts, and the one before is evidence. */
-static void crash_again(struct tracked_verdict *tracked, struct verdict *draft)
+/* The same rank at the same step, in another attempt: the newest end counts, and the one before is evidence. */
+static bool crash_again(const struct judge_state *judge, struct verdict *draft)
 {
-    verdict_because(draft, "launcher", "the previous attempt crashed as well, before any step: %s",
-                    tracked->verdict.cause);
-    judge_state_renew(tracked, draft);
+    snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
+    verdict_identify(draft);
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+
+        if (strcmp(tracked->verdict.id, draft->id) != 0 || tracked->attempt == judge->model.attempt)
+            continue;
+        verdict_because(draft, "launcher", "attempt %u crashed at the same step: %s",
+                        tracked->attempt, tracked->verdict.cause);
+        return true;
+    }
+    return false;
 }
 
 void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
@@ -468,7 +477,7 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
     struct fact_exit raised;
     struct verdict draft;
     struct tracked_verdict *tracked;
-    bool fresh;
+    bool fresh, again;
 
     if (!first || (!over && now_ns - first->mono_ns < settle_ns))
         return;
@@ -486,10 +495,11 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
     judge->crash_reported = true;
     if (!crash_draft_desync(judge, first, &draft))
         draft_crash(judge, culprit, first, &draft);
+    again = crash_again(judge, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked) {
-        if (!fresh && tracked->attempt != judge->model.attempt)
-            crash_again(tracked, &draft);
+        if (!fresh && again)
+            judge_state_renew(tracked, &draft);
         tracked->seen_step = judge->last_step;
         tracked->attempt = judge->model.attempt;
         tracked->status = culprit->status;
