@@ -561,9 +561,28 @@ static void crash_recovered_by_restart(const struct judge_state *judge,
     tracked->changed = true;
 }
 
+/* It ended an attempt before this one.  Late steps of the attempt that crashed are no recovery. */
+static bool crash_has_ended(const struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    return crash_is_ending(tracked->verdict.kind) && tracked->open && !tracked->restarted &&
+           tracked->attempt < judge->model.attempt;
+}
+
+/* What was lost since training stopped.  Several that ended one attempt after the other share it: who lost how much of it is not
+ * accounted.
+ */
+static double crash_cost_seconds(const struct judge_state *judge)
+{
+    uint32_t ended = 0;
+
+    for (uint32_t i = 0; i < judge->verdicts.count; i++)
+        ended += crash_has_ended(judge, judge->verdicts.tracked[i]);
+    return ledger_crash_seconds(judge->book) / MAX(1, ended);
+}
+
 void crash_recovered(struct judge_state *judge, const struct past_step *past)
 {
-    double cost = ledger_crash_seconds(judge->book);
+    double cost = crash_cost_seconds(judge);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -574,8 +593,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
             crash_recovered_by_restart(judge, tracked, past);
             continue;
         }
-        /* Late steps of the attempt that crashed are no recovery. */
-        if (cost <= 0 || tracked->attempt >= judge->model.attempt)
+        if (cost <= 0 || !crash_has_ended(judge, tracked))
             continue;
         tracked->cost_seconds += cost / judge->model.world; /* of all its crashes */
         tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;
