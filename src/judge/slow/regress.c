@@ -16,6 +16,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/state.h"
 
@@ -331,7 +332,8 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
 
     draft.since_step = regress_growth_began(judge, kind, grown, &stepped);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    draft.confidence = stepped ? 0.7 : 0.6;
+    draft.confidence = confidence_of(
+        judge, &(struct confidence){ .best = stepped ? 0.7 : 0.6, .against = AGAINST_JOB });
     draft.seconds_per_step = grown / 1e3;
     snprintf(draft.cause, sizeof(draft.cause), "on all ranks, steps %s",
              stepped ? "became longer at once" : "become longer gradually");

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/stall_private.h"
 
@@ -312,7 +313,11 @@ void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict 
 static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool always, double cost_ms)
 {
     const struct stall_input *input = &judge->stall->input;
-    struct verdict draft = { .kind = VERDICT_INPUT_STALL, .confidence = always ? 0.85 : 0.92 };
+    const struct confidence basis = { .best = always ? 0.85 : 0.92,
+                                      .against = AGAINST_PAST,
+                                      .unpriced = cost_ms < 0 };
+    struct verdict draft = { .kind = VERDICT_INPUT_STALL,
+                             .confidence = confidence_of(judge, &basis) };
     double period, level = stall_level_median(input, steps, &period);
     bool fresh;
 
@@ -320,10 +325,6 @@ static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool alw
     draft.layer = (uint8_t)stall_input_layer(judge, &draft, MODEL_NONE,
                                              stall_typical_ms(judge, steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "%s", stall_job_cause(draft.layer));
-    if (cost_ms < 0)
-        draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
-    if (judge->history.host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
     draft.since_step = stall_job_since(input, level / 2);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;

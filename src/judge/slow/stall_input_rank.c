@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/slow/stall_private.h"
 #include "judge/slow/straggler.h"
 
@@ -118,7 +119,9 @@ static double ranks_cost_ms(struct judge_state *judge, const struct input_suspec
 
 static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
 {
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
+    const struct confidence basis = { .best = 0.93, .rank = suspects->rank[0] };
+    struct verdict draft = { .kind = VERDICT_STRAGGLER,
+                             .confidence = confidence_of(judge, &basis) };
     uint32_t steps = stall_steps(judge, suspects->rule), back = 0;
     double cost = ranks_cost_ms(judge, suspects), excess;
     bool fresh;
@@ -132,8 +135,6 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
         history_part_ms(&judge->history, suspects->rank[0], steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause),
              "its batches arrive late, those of its peers do not");
-    if (judge->history.host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
     excess = rank_excess_ms(judge, suspects->rank[0], steps);
     draft.since_step = history_back(&judge->history, 0)->step;
     for (; history_back(&judge->history, back); back++) {

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/slow/straggler.h"
 #include "wire/names.h"
 
@@ -176,7 +177,9 @@ static bool straggler_is_regular(const struct pattern *pattern)
 static void straggler_recurring_accuse(struct judge_state *judge, uint32_t rank,
                                        const struct pattern *pattern, uint32_t window, double cost)
 {
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.75 };
+    const struct confidence basis = { .best = judge->history.host_view ? 0.6 : 0.75, .rank = rank };
+    struct verdict draft = { .kind = VERDICT_STRAGGLER,
+                             .confidence = confidence_of(judge, &basis) };
     bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
     double own_ms, peers_ms; /* of the newest step, which is a slow one */
     unsigned phase = straggler_longest_phase(judge, rank, 1, &own_ms, &peers_ms);
@@ -193,8 +196,6 @@ static void straggler_recurring_accuse(struct judge_state *judge, uint32_t rank,
     draft.since_step = pattern->first;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost * pattern->hits / window / 1e3;
-    if (judge->history.host_view)
-        draft.confidence = 0.6;
     if (straggler_is_regular(pattern))
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow about every %u steps",
                  pattern->gap);
@@ -388,11 +389,12 @@ static void migration_accuse(struct judge_state *judge, const struct migration *
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER,
                              .layer = LAYER_UNKNOWN,
-                             .confidence = 0.6,
                              .since_step = found->first };
     struct tracked_verdict *tracked;
     bool fresh;
 
+    draft.confidence =
+        confidence_of(judge, &(struct confidence){ .best = 0.6, .against = AGAINST_OTHERS });
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
     snprintf(draft.cause, sizeof(draft.cause), "migrating: a different rank is slow each time");
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);

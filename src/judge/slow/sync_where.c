@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/sync_private.h"
 
@@ -233,13 +234,14 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
 {
     bool wavers = place->worst->wavers;
     const char *method = wavers ? ", intermittently" : "";
+    struct confidence basis = { .against = AGAINST_PAST, .unpriced = cost_ms < 0 };
     struct sync_otherwise otherwise;
     bool found = sync_method_find(judge, place->worst, &otherwise);
 
     *draft = (struct verdict){ .kind = VERDICT_SYNC_STALL };
     if (place->node != MODEL_NONE) {
         draft->layer = LAYER_NIC;
-        draft->confidence = 0.85;
+        basis.best = 0.85;
         for (uint32_t rank = 0; rank < judge->model.world; rank++) {
             if (judge->model.rank[rank].node == place->node)
                 judge_state_add_rank(judge, draft, rank);
@@ -249,11 +251,14 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
                  judge->model.node[place->node].name, method);
     } else if (place->between_nodes == 0) { /* inside nodes: links, buses or shared memory */
         draft->layer = LAYER_UNKNOWN;
-        draft->confidence = 0.6;
+        /* Hosts that move data within their node are as fast as their threads get to run: in recorded runs no such
+         * transfer was ever slow by itself.
+         */
+        basis.best = judge->history.host_view ? 0.3 : 0.6;
         snprintf(draft->cause, sizeof(draft->cause), "transfers inside nodes are slow%s", method);
     } else {
         draft->layer = LAYER_FABRIC;
-        draft->confidence = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
+        basis.best = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
         snprintf(draft->cause, sizeof(draft->cause), "%s%s",
                  place->peers_between ? "transfers of some communicators are slow"
                                       : "all transfers between nodes are slow",
@@ -268,15 +273,11 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
         sync_method_cause(&otherwise, method, draft->cause, sizeof(draft->cause));
     if (found && !otherwise.fewer) { /* fewer paths are a link or a card; this is a choice */
         draft->layer = LAYER_UNKNOWN;
-        draft->confidence = MIN(draft->confidence, 0.5);
+        basis.best = MIN(basis.best, 0.5);
     }
-    if (judge->history.host_view || cost_ms < 0)
-        draft->confidence = MIN(draft->confidence, 0.5);
-    /* Hosts that move data within their node are as fast as their threads get to run: in recorded runs no such transfer
-     * was ever slow by itself.
-     */
-    if (judge->history.host_view && place->between_nodes == 0)
-        draft->confidence = MIN(draft->confidence, 0.3);
+    if (judge->history.host_view) /* hosts move the data beside their work */
+        basis.best = MIN(basis.best, 0.5);
+    draft->confidence = confidence_of(judge, &basis);
     draft->since_step = slow_since(judge, place->worst);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;
