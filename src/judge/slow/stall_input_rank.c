@@ -33,11 +33,9 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
 static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double excess)
 {
-    uint32_t peers;
-    double own = history_part_ms(&judge->history, rank, steps, split_starved_ns);
+    double own = history_starved_ms(&judge->history, rank, steps);
 
-    return own - history_peers_ms(&judge->history, &judge->model, rank, steps, split_starved_ns,
-                                  &peers) >
+    return own - history_peers_starved_ms(&judge->history, &judge->model, rank, steps) >
            judge->limits.input_cpu_share * excess;
 }
 
@@ -81,9 +79,9 @@ static void rank_describe_input(struct judge_state *judge, struct verdict *draft
     theirs = history_peers_ms(history, model, rank, steps, split_compute_ns, &peers);
     verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, split_compute_ns), theirs);
-    theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
+    theirs = history_peers_starved_ms(history, model, rank, steps);
     verdict_rule_out(draft, LAYER_CPU, "waits %.1f ms per step for a CPU, peer median %.1f ms",
-                     history_part_ms(history, rank, steps, split_starved_ns), theirs);
+                     history_starved_ms(history, rank, steps), theirs);
     theirs = history_peers_ms(history, model, rank, steps, split_transfer_ns, &peers);
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, split_transfer_ns), theirs);
