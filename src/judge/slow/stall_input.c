@@ -176,15 +176,19 @@ static double stall_job_cost_ms(struct judge_state *judge)
     return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 
-/* Hosts without a cpu are late with everything, also with batches. */
-static bool input_is_starved(const struct judge_state *judge, uint32_t steps, double level_ms)
+/* Hosts without a cpu are late with everything, also with batches.  Where the wait was there from the first steps on, so may
+ * have been what is typical of the node.
+ */
+static bool input_is_starved(const struct judge_state *judge, uint32_t steps, double level_ms,
+                             bool always)
 {
     double starved = 0, period = history_period_ms(&judge->history, steps);
 
     for (uint32_t node = 0; node < judge->model.nodes; node++) {
         struct node_typical now = history_node(&judge->history, node, steps, steps / 2);
-        double typical =
-            node < judge->history.nodes ? MAX(0, judge->history.typical[node].pressure) : 0;
+        double typical = node < judge->history.nodes && !always
+                             ? MAX(0, judge->history.typical[node].pressure)
+                             : 0;
 
         starved = MAX(starved, (now.pressure - typical) * period);
     }
@@ -212,7 +216,7 @@ static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
     for (uint32_t back = 0; back < steps; back++)
         least = MIN(least, stall_level_back(input, back)->ms);
     return level > share * period && least > share * period / 2 &&
-                   !input_is_starved(judge, steps, level)
+                   !input_is_starved(judge, steps, level, *always)
                ? steps
                : 0;
 }
