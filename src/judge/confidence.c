@@ -1,7 +1,8 @@
 /* confidence.c - the caps.
  *
- * On the recorded runs of ordinary programs (test/recorded/runs), none of which has devices, verdicts with 0.6 and 0.7 name the
- * right rank, and a whole job on hosts that seems slower than before never was: others used the processors.
+ * They are set by hand and not calibrated.  In the recorded runs of ordinary programs (test/recorded/runs), none of which has
+ * devices, every verdict that a whole job became slower was false: others used the processors.  No recorded run has such a
+ * fault, so what the cap for it hides has not been measured.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
