@@ -370,6 +370,17 @@ double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank)
     return judge_state_cost_ms(judge, flag);
 }
 
+struct detect_rule judge_state_rule(const struct judge_state *judge, double series, double share)
+{
+    double period_ms = history_period_ms(&judge->history, HISTORY_STEPS);
+    uint32_t look = MAX(1, judge->history.look_steps);
+
+    return (struct detect_rule){ .least = share * period_ms,
+                                 .bar = detect_bar(judge->limits.detect_false_alarms, series,
+                                                   look * period_ms / 1e3),
+                                 .look_steps = look };
+}
+
 void judge_state_merge(struct judge_state *judge, struct tracked_verdict *tracked,
                        struct tracked_verdict *into)
 {

@@ -9,6 +9,7 @@
 #ifndef LOCKSTEP_JUDGE_STATE_H
 #define LOCKSTEP_JUDGE_STATE_H
 
+#include "judge/detect/detect.h"
 #include "judge/replay/program.h"
 #include "judge/step/history.h"
 #include "judge/step/model.h"
@@ -188,5 +189,7 @@ int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64
 /* Cost of a step to all ranks, had `flag`ged ranks been as their peers; -1: not known (no fit). */
 double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag);
 double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank);
+/* From when on one of so many series has risen: by `share` of a step at least, and as rarely by chance as the site asks. */
+struct detect_rule judge_state_rule(const struct judge_state *judge, double series, double share);
 
 #endif

@@ -22,8 +22,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
     double input_cpu_share, input_long_wait, stall_major_faults;
     double checkpoint_times, checkpoint_clear_times, checkpoint_least_steps, checkpoint_cost_share;
-    double sync_times, sync_least, sync_cost_share, sync_host_share, sync_stay_share,
-        sync_cpu_share;
+    double sync_cost_share, sync_host_share, sync_cpu_share;
     double eval_cost_share, startup_late, startup_most, startup_times;
     double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
     double corrupt_frozen_updates, corrupt_nan_steps;
@@ -37,7 +36,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double straggler_migrates_noises;
     double straggler_forming, straggler_forming_noises, straggler_forming_alike;
     double straggler_forming_starts, straggler_forming_horizon, straggler_forming_inverted;
-    double regress_share, regress_noises, regress_steps, regress_stay_share, regress_stepped;
+    double regress_share, regress_stepped;
     double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
     double verdict_look, detect_false_alarms;
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
@@ -47,7 +46,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
     double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;
-    double sync_chance, sync_usual_steps, checkpoint_least, startup_beat_most, straggler_settled;
+    double checkpoint_least, startup_beat_most, straggler_settled;
     double straggler_late_steps, straggler_late_share;
     double straggler_migrates_past, crash_same, hang_look, hang_stuck_share;
     double imbalance_looks, imbalance_fit_steps, imbalance_fit_least, imbalance_vary_share;

@@ -49,25 +49,50 @@ static uint32_t profile_group(struct profile *profile, const struct model_comm *
     return profile->groups++;
 }
 
+/* Pauses of an interpreter come when they come, and are no part of the program: steps with one are those without. */
+static bool profile_is_op(const struct shape_item *item)
+{
+    return item->kind != ITEM_PHASE || item->what != LOCKSTEP_PHASE_GC;
+}
+
 static struct profile_op *profile_ops_copy(struct profile *profile, const struct model *model,
-                                           const struct model_shape *shape)
+                                           const struct model_shape *shape, uint32_t *count)
 {
     struct profile_op *op = calloc(shape->fact.count + 1, sizeof(*op));
 
+    *count = 0;
     for (uint32_t i = 0; op && i < shape->fact.count; i++) {
         const struct shape_item *item = &shape->fact.item[i];
         uint32_t slot = shape->comm[i];
 
-        op[i] = (struct profile_op){ .kind = item->kind,
-                                     .what = item->what,
-                                     .dtype = item->dtype,
-                                     .count = item->count,
-                                     .bytes = item->bytes,
-                                     .group = MODEL_NONE };
+        if (!profile_is_op(item))
+            continue;
+        op[*count] = (struct profile_op){ .kind = item->kind,
+                                          .what = item->what,
+                                          .dtype = item->dtype,
+                                          .count = item->count,
+                                          .bytes = item->bytes,
+                                          .group = MODEL_NONE };
         if (slot < model->comms)
-            op[i].group = profile_group(profile, &model->comm[slot]);
+            op[*count].group = profile_group(profile, &model->comm[slot]);
+        (*count)++;
     }
     return op;
+}
+
+static uint64_t profile_signature(uint64_t signature, const struct model_shape *shape)
+{
+    for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
+        const struct shape_item *item = &shape->fact.item[i];
+
+        if (!profile_is_op(item))
+            continue;
+        signature =
+            hash64_u64(signature, (uint64_t)item->kind << 16 | item->what << 8 | item->dtype);
+        signature = hash64_u64(hash64_u64(signature, item->count), item->bytes);
+        signature = hash64_u64(signature, shape->comm[i]);
+    }
+    return hash64_u64(signature, shape != NULL);
 }
 
 static struct profile_body *profile_body_of(struct profile *profile, const struct model *model,
@@ -77,8 +102,7 @@ static struct profile_body *profile_body_of(struct profile *profile, const struc
     struct profile_body *body;
 
     for (uint32_t rank = 0; rank < profile->world; rank++)
-        signature = hash64_u64(signature,
-                               job_step->shape_of[rank] ? job_step->shape_of[rank]->fact.hash : 0);
+        signature = profile_signature(signature, job_step->shape_of[rank]);
     for (uint32_t i = 0; i < profile->bodies; i++) {
         if (profile->body[i].signature == signature)
             return &profile->body[i];
@@ -92,8 +116,8 @@ static struct profile_body *profile_body_of(struct profile *profile, const struc
     for (uint32_t rank = 0; body->op && body->ops && rank < profile->world; rank++) {
         if (!job_step->shape_of[rank])
             continue;
-        body->op[rank] = profile_ops_copy(profile, model, job_step->shape_of[rank]);
-        body->ops[rank] = body->op[rank] ? job_step->shape_of[rank]->fact.count : 0;
+        body->op[rank] =
+            profile_ops_copy(profile, model, job_step->shape_of[rank], &body->ops[rank]);
         profile->failed |= !body->op[rank];
     }
     profile->failed |= !body->op || !body->ops;

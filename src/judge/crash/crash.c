@@ -270,8 +270,7 @@ static void crash_echo_hang(struct judge_state *judge, struct tracked_verdict *t
     judge->crash_reported = true;
 }
 
-/* The newest step of that rank; others may have gone on without it. */
-static const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank)
+const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank)
 {
     const struct past_step *past = NULL;
 
@@ -297,9 +296,9 @@ static uint64_t crash_step_of(const struct judge_state *judge, uint32_t rank)
 {
     const struct past_step *past = crash_last_step_of(judge, rank);
 
-    if (past && past->split[rank].unfinished)
-        return past->step;
-    return judge->history.count ? judge->last_step + 1 : 0;
+    if (past)
+        return past->step + !past->split[rank].unfinished;
+    return judge->history.count ? judge->last_step + 1 : 0; /* it was in none of the newest steps */
 }
 
 static void crash_describe_first(const struct judge_state *judge, struct verdict *draft,
@@ -346,7 +345,8 @@ static bool crash_draft_desync(const struct judge_state *judge, const struct fac
     if (!crash_noticed(first) ||
         (!hang_disagreed(judge, first, draft) &&
          !crash_others_disagreed(judge, judge->exit, judge->exits, draft) &&
-         !crash_others_disagreed(judge, judge->launcher_exit, judge->launcher_exits, draft)))
+         !crash_others_disagreed(judge, judge->launcher_exit, judge->launcher_exits, draft) &&
+         !crash_draft_disagree(judge, first, draft)))
         return false;
     draft->since_step = crash_step_of(judge, first->rank);
     draft->since_real_ns = first->mono_ns + judge->mono_to_real_ns;
@@ -452,12 +452,21 @@ static bool crash_somebody_gave_up(const struct judge_state *judge, const struct
     return gave_up;
 }
 
-/* The same rank, again before any step: the newest end counts, and the one before is evidence. */
-static void crash_again(struct tracked_verdict *tracked, struct verdict *draft)
+/* The same rank at the same step, in another attempt: the newest end counts, and the one before is evidence. */
+static bool crash_again(const struct judge_state *judge, struct verdict *draft)
 {
-    verdict_because(draft, "launcher", "the previous attempt crashed as well, before any step: %s",
-                    tracked->verdict.cause);
-    judge_state_renew(tracked, draft);
+    snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
+    verdict_identify(draft);
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+
+        if (strcmp(tracked->verdict.id, draft->id) != 0 || tracked->attempt == judge->model.attempt)
+            continue;
+        verdict_because(draft, "launcher", "attempt %u crashed at the same step: %s",
+                        tracked->attempt, tracked->verdict.cause);
+        return true;
+    }
+    return false;
 }
 
 void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
@@ -468,7 +477,7 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
     struct fact_exit raised;
     struct verdict draft;
     struct tracked_verdict *tracked;
-    bool fresh;
+    bool fresh, again;
 
     if (!first || (!over && now_ns - first->mono_ns < settle_ns))
         return;
@@ -486,10 +495,11 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
     judge->crash_reported = true;
     if (!crash_draft_desync(judge, first, &draft))
         draft_crash(judge, culprit, first, &draft);
+    again = crash_again(judge, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked) {
-        if (!fresh && tracked->attempt != judge->model.attempt)
-            crash_again(tracked, &draft);
+        if (!fresh && again)
+            judge_state_renew(tracked, &draft);
         tracked->seen_step = judge->last_step;
         tracked->attempt = judge->model.attempt;
         tracked->status = culprit->status;
@@ -551,9 +561,28 @@ static void crash_recovered_by_restart(const struct judge_state *judge,
     tracked->changed = true;
 }
 
+/* It ended an attempt before this one.  Late steps of the attempt that crashed are no recovery. */
+static bool crash_has_ended(const struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    return crash_is_ending(tracked->verdict.kind) && tracked->open && !tracked->restarted &&
+           tracked->attempt < judge->model.attempt;
+}
+
+/* What was lost since training stopped.  Several that ended one attempt after the other share it: who lost how much of it is not
+ * accounted.
+ */
+static double crash_cost_seconds(const struct judge_state *judge)
+{
+    uint32_t ended = 0;
+
+    for (uint32_t i = 0; i < judge->verdicts.count; i++)
+        ended += crash_has_ended(judge, judge->verdicts.tracked[i]);
+    return ledger_crash_seconds(judge->book) / MAX(1, ended);
+}
+
 void crash_recovered(struct judge_state *judge, const struct past_step *past)
 {
-    double cost = ledger_crash_seconds(judge->book);
+    double cost = crash_cost_seconds(judge);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -564,8 +593,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
             crash_recovered_by_restart(judge, tracked, past);
             continue;
         }
-        /* Late steps of the attempt that crashed are no recovery. */
-        if (cost <= 0 || tracked->attempt >= judge->model.attempt)
+        if (cost <= 0 || !crash_has_ended(judge, tracked))
             continue;
         tracked->cost_seconds += cost / judge->model.world; /* of all its crashes */
         tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;

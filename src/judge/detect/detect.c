@@ -5,6 +5,7 @@
 #include "judge/detect/detect.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -75,9 +76,21 @@ double detect_noise(const float *value, uint32_t count)
     return sqrt(MAX(single, together) * (1 + 4.0 * block / count));
 }
 
+/* ---- a series and its own past ---- */
+
 bool detect_past_known(const struct detect_past *past)
 {
     return past->usuals >= DETECT_LEAST;
+}
+
+uint32_t detect_past_kept(const struct detect_past *past)
+{
+    return MIN(past->count, DETECT_DELAY);
+}
+
+double detect_past_back(const struct detect_past *past, uint32_t back)
+{
+    return (double)past->newest[(past->count - 1 - back) % DETECT_DELAY];
 }
 
 static void detect_past_learn(struct detect_past *past, float value)
@@ -95,39 +108,102 @@ static void detect_past_learn(struct detect_past *past, float value)
         past->noise = detect_noise(past->usual, count); /* while they lie in the order of time */
 }
 
-double detect_past_now(const struct detect_past *past, uint32_t steps)
+void detect_past_begin(struct detect_past *past, double mean, double noise)
 {
-    uint32_t count = MIN(MIN(steps, past->count), DETECT_DELAY);
-    double sum = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        sum += (double)past->newest[(past->count - 1 - i) % DETECT_DELAY];
-    return count ? sum / count : 0;
+    *past = (struct detect_past){ .mean = mean, .noise = noise, .usuals = DETECT_LEAST };
+    for (uint32_t i = 0; i < DETECT_LEAST; i++)
+        past->usual[i] = (float)(i % 2 ? mean + noise : mean - noise);
+    past->hold = DETECT_DELAY;
 }
 
-void detect_past_put(struct detect_past *past, double value, double least, double bar)
+double detect_past_now(const struct detect_past *past, uint32_t count)
 {
-    bool known = detect_past_known(past);
-    float *place = &past->newest[past->count % DETECT_DELAY];
+    uint32_t used = MIN(count, detect_past_kept(past));
+    double sum = 0;
 
-    if (known) {
-        double noise = MAX(past->noise, least / FLOOR);
-        double blur = BLUR / sqrt(MIN(past->usuals, DETECT_PAST));
-        double found = detect_step(&past->test, (value - past->mean) / noise - blur, bar);
+    for (uint32_t i = 0; i < used; i++)
+        sum += detect_past_back(past, i);
+    return used ? sum / used : 0;
+}
 
-        if (past->hold > 0)
-            past->hold--;
-        else if (!past->risen && found == 0)
-            detect_past_learn(past, *place);
-        if (found * noise >= least)
-            past->risen = true;
+static int detect_order(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+double detect_past_rise(const struct detect_past *past, double least)
+{
+    uint32_t count = MIN(past->since, detect_past_kept(past));
+    double sorted[DETECT_DELAY], median;
+
+    if (!past->risen || count == 0)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i] = detect_past_back(past, i);
+    qsort(sorted, count, sizeof(*sorted), detect_order);
+    median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2 - past->mean;
+    return median >= KEEP * least ? median : detect_past_now(past, count) - past->mean;
+}
+
+bool detect_past_is_high(const struct detect_past *past, double value, double least)
+{
+    return detect_past_known(past) && value - past->mean > MAX(KEEP * least, BLUR * past->noise);
+}
+
+/* The shortest time that bears an alarm: noise before it makes the others longer. */
+static uint32_t detect_since(const struct detect *detect, double bar)
+{
+    uint32_t since = UINT32_MAX;
+
+    for (int i = 0; i < DETECT_SHIFTS; i++) {
+        if (detect->sum[i] >= bar)
+            since = MIN(since, detect->steps[i]);
+    }
+    return since;
+}
+
+/* A known series: is this a rise, a fall, or one more that is usual? */
+static void detect_past_test(struct detect_past *past, double value, const struct detect_rule *rule)
+{
+    double noise = MAX(past->noise, rule->least / FLOOR);
+    double blur = BLUR / sqrt(MIN(past->usuals, DETECT_PAST));
+    double off = (value - past->mean) / noise;
+    double found = detect_step(&past->test, off - blur, rule->bar);
+
+    if (past->hold > 0)
+        past->hold--;
+    else if (!past->risen && found == 0) /* what grows slowly soon ceases to be learnt */
+        detect_past_learn(past, past->newest[past->count % DETECT_DELAY]);
+    if (past->risen) {
+        past->since++;
+    } else if (found * noise >= rule->least) {
+        past->risen = true;
+        past->since = detect_since(&past->test, rule->bar);
+    }
+    if (detect_step(&past->fall, -off - blur, rule->bar) * noise >= rule->least) {
+        past->usuals = 0; /* what is usual now is learnt anew */
+        past->test = past->fall = (struct detect){ 0 };
+    }
+}
+
+void detect_past_put(struct detect_past *past, double value, const struct detect_rule *rule)
+{
+    past->sum += value;
+    if (++past->summed < rule->look_steps)
+        return;
+    value = past->sum / past->summed;
+    past->sum = 0;
+    past->summed = 0;
+    if (detect_past_known(past)) {
+        detect_past_test(past, value, rule);
     } else {
         detect_past_learn(past, (float)value);
         past->hold = DETECT_DELAY;
     }
-    *place = (float)value;
-    past->count++;
-    if (past->risen && detect_past_now(past, DETECT_DELAY / 2) - past->mean < KEEP * least) {
+    past->newest[past->count++ % DETECT_DELAY] = (float)value;
+    if (past->risen && detect_past_now(past, DETECT_DELAY / 2) - past->mean < KEEP * rule->least) {
         past->risen = false;
         past->hold = DETECT_DELAY;
         past->test = (struct detect){ 0 };

@@ -40,20 +40,44 @@ double detect_step(struct detect *detect, double deviations, double bar);
  */
 double detect_noise(const float *value, uint32_t count);
 
-/* A series that is held against its own past. */
+/* What a rise of a series must be to count. */
+struct detect_rule {
+    double least; /* a rise by less is none, whatever the noise */
+    double bar;   /* detect_bar() */
+    uint32_t
+        look_steps; /* so many steps are one observation: what disturbs one of them disturbs all; 0: 1 */
+    bool
+        fixed; /* once DETECT_PAST observations have told what is usual, only a fall changes it: for what grows slowly */
+};
+
+/* A series that is held against its own past, observation by observation. */
 struct detect_past {
-    struct detect test;
+    struct detect test, fall;
     float usual[DETECT_PAST];   /* ring */
     float newest[DETECT_DELAY]; /* ring; of them it is not known yet whether they are usual */
     uint32_t usuals, count;     /* ever put */
     uint32_t hold; /* so many of the newest will never be usual: they were learnt, or were a rise */
     double mean, noise; /* of the usual ones */
+    double sum;         /* of the steps of the next observation: */
+    uint32_t summed;
+    uint32_t since; /* observations since the rise began */
     bool risen;
 };
 
-/* The next step.  A rise by less than `least` is none, whatever the noise. */
-void detect_past_put(struct detect_past *past, double value, double least, double bar);
+/* The next step. */
+void detect_past_put(struct detect_past *past, double value, const struct detect_rule *rule);
+/* Begins with what was usual of a series like this one before. */
+void detect_past_begin(struct detect_past *past, double mean, double noise);
 bool detect_past_known(const struct detect_past *past);
-double detect_past_now(const struct detect_past *past, uint32_t steps); /* mean of the last ones */
+/* One of the newest observations; `back` 0 is the newest, below detect_past_kept(). */
+double detect_past_back(const struct detect_past *past, uint32_t back);
+uint32_t detect_past_kept(const struct detect_past *past);
+double detect_past_now(const struct detect_past *past, uint32_t count); /* mean of the last ones */
+/* By how much it has risen since that began, as far as observations are kept: the median, or, where most of them are as
+ * usual, the mean.
+ */
+double detect_past_rise(const struct detect_past *past, double least);
+/* Is a value more than what is usual and its noise explain? */
+bool detect_past_is_high(const struct detect_past *past, double value, double least);
 
 #endif

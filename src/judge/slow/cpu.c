@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
 
@@ -191,7 +192,10 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, struct sig
     const struct history *history = &judge->history;
     const struct node_typical *typical = &history->typical[node];
     struct node_typical now = cpu_node_now(judge, node, sight);
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
+    const struct confidence basis = { .best = 0.9, .against = AGAINST_PAST };
+    struct verdict draft = { .kind = VERDICT_STRAGGLER,
+                             .layer = LAYER_CPU,
+                             .confidence = confidence_of(judge, &basis) };
     double throttled_ms = cpu_node_part_ms(judge, node, sight.steps, cpu_throttled);
     double delayed_ms = cpu_node_part_ms(judge, node, sight.steps, cpu_delayed);
     double excess_ms = cpu_excess_of(judge, sight);
@@ -211,8 +215,6 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, struct sig
     draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = excess_ms / 1e3;
-    if (history->host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
     verdict_because(&draft, "schedstat",
                     "threads of a rank on node %s wait for a CPU %.1f ms per step together, "
                     "throttled for %.1f ms; %.1f %% of the time, %.1f %% before",

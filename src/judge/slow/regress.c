@@ -1,10 +1,9 @@
 /* regress.c - the whole job has become slower, and nobody in particular is to blame.
  *
  * Steps are compared with steps of their kind: same ops on all ranks, about as many tokens and squared
- * lengths; another batch or sequence length begins a baseline of its own.  Only steps count in
- * which no other verdict explains lost time and no node is short of cpus.  What was typical is the
- * lowest median that so many clean steps have had; it is kept over restarts, since a job that comes
- * back slower is just what this is about.
+ * lengths; another batch or sequence length begins a past of its own.  Only steps count in
+ * which no other verdict explains lost time and no node is short of cpus.  What is usual is kept over
+ * restarts, since a job that comes back slower is just what this is about.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,13 +16,15 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/state.h"
 
 #define KINDS 16
-#define STEPS_MAX 64  /* looked at, at most */
+#define LOOKS_MAX 64  /* kept, at most */
 #define BLOCKS 64     /* in which a kind's whole past is kept; when full, two become one */
 #define BLOCK_STEPS 8 /* of a block at first */
+#define LEAST_USUAL (DETECT_PAST / 2) /* observations that tell what a whole job usually does */
 
 enum part {
     PART_COMPUTE,
@@ -46,10 +47,11 @@ struct block {
 
 struct step_kind {
     uint64_t signature, used;
-    struct regress_sample sample[STEPS_MAX]; /* the newest clean ones, a ring */
-    uint32_t count;
-    struct regress_sample base;     /* medians; period 0: not known yet */
-    double noise_ms;                /* of what the median rank does */
+    struct detect_past past;                 /* of what the median rank does */
+    struct regress_sample sample[LOOKS_MAX]; /* its newest clean observations, a ring */
+    struct regress_sample sum;               /* of the steps of the next one: */
+    uint32_t count, summed;
+    struct regress_sample base;     /* means while all was as usual; period 0: not known yet */
     uint64_t base_first, base_step; /* of the steps that are the base: the first, and the last */
     struct block block[BLOCKS];
     uint32_t blocks, block_steps;
@@ -219,22 +221,21 @@ static void blocks_add(struct step_kind *kind, const struct regress_sample *samp
     block->steps++;
 }
 
-/* Medians of the newest steps, from `skip` before the newest on. */
-static struct regress_sample regress_recent(const struct step_kind *kind, uint32_t skip,
-                                            uint32_t steps)
+/* Medians of the newest observations. */
+static struct regress_sample regress_recent(const struct step_kind *kind, uint32_t looks)
 {
+    uint32_t count = MIN(looks, MIN(kind->count, LOOKS_MAX));
     struct regress_sample median = { 0 };
-    double value[STEPS_MAX];
+    double value[LOOKS_MAX];
 
     for (int part = -1; part < PARTS; part++) {
-        for (uint32_t i = 0; i < steps; i++) {
-            const struct regress_sample *at =
-                &kind->sample[(kind->count - 1 - skip - i) % STEPS_MAX];
+        for (uint32_t i = 0; i < count; i++) {
+            const struct regress_sample *at = &kind->sample[(kind->count - 1 - i) % LOOKS_MAX];
 
             value[i] = part < 0 ? at->period_ms : at->part_ms[part];
             median.step = at->step;
         }
-        *(part < 0 ? &median.period_ms : &median.part_ms[part]) = median_f64(value, steps);
+        *(part < 0 ? &median.period_ms : &median.part_ms[part]) = median_f64(value, count);
     }
     return median;
 }
@@ -247,28 +248,39 @@ static double regress_work_ms(const struct regress_sample *sample)
     return sample->period_ms - sample->part_ms[PART_WAIT];
 }
 
-static double regress_recent_noise_ms(const struct step_kind *kind, uint32_t steps)
+/* Steps that are shorter than one disturbance are one observation, the mean of them; false: it is not complete yet. */
+static bool regress_look(struct step_kind *kind, const struct regress_sample *step,
+                         uint32_t look_steps)
 {
-    double value[STEPS_MAX], sorted[STEPS_MAX];
+    struct regress_sample *sum = &kind->sum;
 
-    for (uint32_t i = 0; i < steps; i++)
-        value[i] = sorted[i] = regress_work_ms(&kind->sample[(kind->count - 1 - i) % STEPS_MAX]);
-    return spread_f64(value, steps, median_f64(sorted, steps));
+    if (kind->summed++ == 0)
+        *sum = (struct regress_sample){ .step = step->step };
+    sum->period_ms += step->period_ms;
+    for (int part = 0; part < PARTS; part++)
+        sum->part_ms[part] += step->part_ms[part];
+    if (kind->summed < look_steps)
+        return false;
+    sum->period_ms /= kind->summed;
+    for (int part = 0; part < PARTS; part++)
+        sum->part_ms[part] /= kind->summed;
+    kind->sample[kind->count++ % LOOKS_MAX] = *sum;
+    kind->summed = 0;
+    return true;
 }
 
-static void regress_base_lower(struct step_kind *kind, uint32_t steps)
+/* While the test learns, the newest observations are as usual. */
+static void regress_put(struct step_kind *kind, const struct detect_rule *rule)
 {
-    struct regress_sample now;
+    struct detect_rule look = { .least = rule->least, .bar = rule->bar };
+    uint32_t usuals = kind->past.usuals;
 
-    if (kind->count < steps)
+    detect_past_put(&kind->past, regress_work_ms(&kind->sum), &look);
+    if (kind->past.usuals == usuals || !detect_past_known(&kind->past))
         return;
-    now = regress_recent(kind, 0, steps);
-    if (kind->base.period_ms > 0 && now.period_ms >= kind->base.period_ms)
-        return;
-    kind->base = now;
-    kind->base_first = now.step;
-    kind->base_step = kind->sample[(kind->count - 1) % STEPS_MAX].step;
-    kind->noise_ms = regress_recent_noise_ms(kind, steps);
+    kind->base = regress_recent(kind, DETECT_PAST / 2);
+    kind->base_first = kind->base.step;
+    kind->base_step = kind->sum.step;
 }
 
 /* ---- the verdict ---- */
@@ -310,7 +322,7 @@ static uint64_t regress_growth_began(const struct judge_state *judge, const stru
 }
 
 static void regress_accuse(struct judge_state *judge, const struct step_kind *kind,
-                           const struct regress_sample *now, uint32_t steps)
+                           const struct regress_sample *now)
 {
     static const char *const names[PARTS] = { "device compute", "transfer",
                                               "host work that devices wait for",
@@ -321,13 +333,16 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
 
     draft.since_step = regress_growth_began(judge, kind, grown, &stepped);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    draft.confidence = stepped ? 0.7 : 0.6;
+    draft.confidence = confidence_of(
+        judge, &(struct confidence){ .best = stepped ? 0.7 : 0.6, .against = AGAINST_JOB });
     draft.seconds_per_step = grown / 1e3;
     snprintf(draft.cause, sizeof(draft.cause), "on all ranks, steps %s",
              stepped ? "became longer at once" : "become longer gradually");
     verdict_because(
-        &draft, "ring", "steps of this kind take %.1f ms (median of %u), %.1f ms up to step %llu",
-        now->period_ms, steps, kind->base.period_ms, (unsigned long long)kind->base_step);
+        &draft, "ring",
+        "steps of this kind take %.1f ms since step %llu (median), %.1f ms up to step %llu",
+        now->period_ms, (unsigned long long)now->step, kind->base.period_ms,
+        (unsigned long long)kind->base_step);
     for (int part = 0; part < PARTS; part++) {
         double more = now->part_ms[part] - kind->base.part_ms[part];
 
@@ -341,46 +356,34 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
     judge_state_find(judge, &draft, &fresh);
 }
 
-/* Steps are longer, and at least half of that is what the median rank itself does, by more than its noise:
- * more waiting alone is somebody's slowness, and not all ranks'.
+/* The steps are longer by the least that is worth a word, and half of that at least is what the median rank itself does:
+ * more waiting alone is somebody's slowness, and not all ranks'.  As long as DETECT_DELAY observations others may say whose.
  */
-static bool regress_is_slower(const struct step_kind *kind, const struct regress_sample *now,
-                              double share, double noises)
+static void kind_judge(struct judge_state *judge, const struct step_kind *kind)
 {
-    double grown = now->period_ms - kind->base.period_ms, least = share * kind->base.period_ms;
-    double worked = regress_work_ms(now) - regress_work_ms(&kind->base);
-
-    return grown >= least && worked >= MAX(least / 2, noises * kind->noise_ms);
-}
-
-static void kind_judge(struct judge_state *judge, struct step_kind *kind)
-{
-    uint32_t steps = (uint32_t)judge->limits.regress_steps;
     struct tracked_verdict *open =
         judge_state_open_verdict(judge, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
-    double least = judge->limits.regress_share * (open ? judge->limits.regress_stay_share : 1);
-    struct regress_sample now, half;
-    double noises;
+    struct regress_sample now;
+    double grown;
 
-    if (kind->base.period_ms <= 0 || kind->count < 2 * steps)
+    if (!kind->past.risen || kind->past.usuals < LEAST_USUAL)
         return;
-    now = regress_recent(kind, 0, steps);
-    half = regress_recent(kind, 0, steps / 2);
-    noises = open ? 0 : judge->limits.regress_noises;
-    if (!regress_is_slower(kind, &now, least, noises) ||
-        !regress_is_slower(kind, &half, least, noises))
-        return;
+    now = regress_recent(kind, MIN(kind->past.since, DETECT_PAST / 2));
+    grown = now.period_ms - kind->base.period_ms;
     if (open) {
         open->seen_step = judge->job_step->step;
-        open->step_seconds = (now.period_ms - kind->base.period_ms) / 1e3;
-    } else {
-        regress_accuse(judge, kind, &now, steps);
+        open->step_seconds = MAX(0, grown) / 1e3;
+    } else if (kind->past.since >= DETECT_DELAY &&
+               grown >= judge->limits.regress_share * kind->base.period_ms) {
+        regress_accuse(judge, kind, &now);
     }
 }
 
 static void regress_step(struct judge_state *judge)
 {
     const struct past_step *past = history_back(&judge->history, 0);
+    struct regress_sample step;
+    struct detect_rule rule;
     struct step_kind *kind;
 
     if (!judge->job_step || past->measured_ns <= 0 ||
@@ -390,9 +393,11 @@ static void regress_step(struct judge_state *judge)
     kind = kind_of(judge->regress, step_signature(judge));
     if (!kind)
         return;
-    kind->sample[kind->count++ % STEPS_MAX] = sample_take(judge);
-    blocks_add(kind, &kind->sample[(kind->count - 1) % STEPS_MAX]);
-    regress_base_lower(kind, (uint32_t)judge->limits.regress_steps);
+    step = sample_take(judge);
+    blocks_add(kind, &step);
+    rule = judge_state_rule(judge, KINDS, judge->limits.regress_share / 2);
+    if (regress_look(kind, &step, rule.look_steps))
+        regress_put(kind, &rule);
     kind_judge(judge, kind);
 }
 

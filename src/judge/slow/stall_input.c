@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/stall_private.h"
 
@@ -146,7 +147,7 @@ static void stall_levels_put(struct judge_state *judge, const struct past_step *
     struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
     double period = (double)past->measured_ns / 1e6;
-    double usual = history_period_ms(&judge->history, HISTORY_STEPS);
+    struct detect_rule rule = judge_state_rule(judge, 1, limits->input_cost_share);
     struct stall_level fresh = { .step = past->step, .period_ms = period };
 
     input->newest_ms = stall_newest_most_ms(judge, past);
@@ -157,8 +158,7 @@ static void stall_levels_put(struct judge_state *judge, const struct past_step *
         memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
     if (input->count > (uint32_t)limits->verdict_warm_up)
-        detect_past_put(&input->past, fresh.ms, limits->input_cost_share * usual,
-                        detect_bar(limits->detect_false_alarms, 1, usual / 1e3));
+        detect_past_put(&input->past, fresh.ms, &rule);
 }
 
 /* ---- the job's input ---- */
@@ -176,15 +176,19 @@ static double stall_job_cost_ms(struct judge_state *judge)
     return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 
-/* Hosts without a cpu are late with everything, also with batches. */
-static bool input_is_starved(const struct judge_state *judge, uint32_t steps, double level_ms)
+/* Hosts without a cpu are late with everything, also with batches.  Where the wait was there from the first steps on, so may
+ * have been what is typical of the node.
+ */
+static bool input_is_starved(const struct judge_state *judge, uint32_t steps, double level_ms,
+                             bool always)
 {
     double starved = 0, period = history_period_ms(&judge->history, steps);
 
     for (uint32_t node = 0; node < judge->model.nodes; node++) {
         struct node_typical now = history_node(&judge->history, node, steps, steps / 2);
-        double typical =
-            node < judge->history.nodes ? MAX(0, judge->history.typical[node].pressure) : 0;
+        double typical = node < judge->history.nodes && !always
+                             ? MAX(0, judge->history.typical[node].pressure)
+                             : 0;
 
         starved = MAX(starved, (now.pressure - typical) * period);
     }
@@ -212,7 +216,7 @@ static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
     for (uint32_t back = 0; back < steps; back++)
         least = MIN(least, stall_level_back(input, back)->ms);
     return level > share * period && least > share * period / 2 &&
-                   !input_is_starved(judge, steps, level)
+                   !input_is_starved(judge, steps, level, *always)
                ? steps
                : 0;
 }
@@ -313,7 +317,11 @@ void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict 
 static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool always, double cost_ms)
 {
     const struct stall_input *input = &judge->stall->input;
-    struct verdict draft = { .kind = VERDICT_INPUT_STALL, .confidence = always ? 0.85 : 0.92 };
+    const struct confidence basis = { .best = always ? 0.85 : 0.92,
+                                      .against = AGAINST_PAST,
+                                      .unpriced = cost_ms < 0 };
+    struct verdict draft = { .kind = VERDICT_INPUT_STALL,
+                             .confidence = confidence_of(judge, &basis) };
     double period, level = stall_level_median(input, steps, &period);
     bool fresh;
 
@@ -321,10 +329,6 @@ static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool alw
     draft.layer = (uint8_t)stall_input_layer(judge, &draft, MODEL_NONE,
                                              stall_typical_ms(judge, steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "%s", stall_job_cause(draft.layer));
-    if (cost_ms < 0)
-        draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
-    if (judge->history.host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
     draft.since_step = stall_job_since(input, level / 2);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;

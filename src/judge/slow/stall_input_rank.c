@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/slow/stall_private.h"
 #include "judge/slow/straggler.h"
 
@@ -32,11 +33,9 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
 static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double excess)
 {
-    uint32_t peers;
-    double own = history_part_ms(&judge->history, rank, steps, split_starved_ns);
+    double own = history_starved_ms(&judge->history, rank, steps);
 
-    return own - history_peers_ms(&judge->history, &judge->model, rank, steps, split_starved_ns,
-                                  &peers) >
+    return own - history_peers_starved_ms(&judge->history, &judge->model, rank, steps) >
            judge->limits.input_cpu_share * excess;
 }
 
@@ -80,9 +79,9 @@ static void rank_describe_input(struct judge_state *judge, struct verdict *draft
     theirs = history_peers_ms(history, model, rank, steps, split_compute_ns, &peers);
     verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, split_compute_ns), theirs);
-    theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
+    theirs = history_peers_starved_ms(history, model, rank, steps);
     verdict_rule_out(draft, LAYER_CPU, "waits %.1f ms per step for a CPU, peer median %.1f ms",
-                     history_part_ms(history, rank, steps, split_starved_ns), theirs);
+                     history_starved_ms(history, rank, steps), theirs);
     theirs = history_peers_ms(history, model, rank, steps, split_transfer_ns, &peers);
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, split_transfer_ns), theirs);
@@ -118,7 +117,9 @@ static double ranks_cost_ms(struct judge_state *judge, const struct input_suspec
 
 static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
 {
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
+    const struct confidence basis = { .best = 0.93, .rank = suspects->rank[0] };
+    struct verdict draft = { .kind = VERDICT_STRAGGLER,
+                             .confidence = confidence_of(judge, &basis) };
     uint32_t steps = stall_steps(judge, suspects->rule), back = 0;
     double cost = ranks_cost_ms(judge, suspects), excess;
     bool fresh;
@@ -132,8 +133,6 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
         history_part_ms(&judge->history, suspects->rank[0], steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause),
              "its batches arrive late, those of its peers do not");
-    if (judge->history.host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
     excess = rank_excess_ms(judge, suspects->rank[0], steps);
     draft.since_step = history_back(&judge->history, 0)->step;
     for (; history_back(&judge->history, back); back++) {

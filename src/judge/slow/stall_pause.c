@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/stall_private.h"
 
@@ -305,8 +306,9 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
                          struct stall_pause *pause, const struct pause_event *event,
                          enum reason reason, double cost_ms)
 {
-    static const double confidence[] = { 0, 0.9, 0.8, 0.6 };
-    struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
+    static const double best[] = { 0, 0.9, 0.8, 0.6 };
+    const struct confidence basis = { .best = best[reason], .against = AGAINST_PAST };
+    struct verdict draft = { .kind = kind->verdict, .confidence = confidence_of(judge, &basis) };
     uint64_t now = history_back(&judge->history, 0)->step, steps;
     struct stall_files seen;
     struct tracked_verdict *tracked;
@@ -327,8 +329,6 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step =
         cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
-    if (judge->history.host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
     pause_describe(judge, &draft, kind, pause, event, reason);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (!tracked)

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/stall.h"
 #include "wire/names.h"
@@ -216,26 +217,16 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
     return LAYER_USER_CODE;
 }
 
-/* Fewer or worse peers, and an excess near its limit, make us less sure. */
-/* NOLINTNEXTLINE(readability-function-size): MIN and MAX count as many statements */
 static double straggler_confidence(const struct judge_state *judge, uint32_t rank,
                                    const struct straggler_rule *rule, double excess)
 {
-    static const double caps[] = { [PEER_BASIS_DP] = 0.98,
-                                   [PEER_BASIS_TP] = 0.9,
-                                   [PEER_BASIS_CLASS] = 0.9,
-                                   [PEER_BASIS_PAST] = 0.5,
-                                   [PEER_BASIS_NONE] = 0.3 };
     double typical = history_typical_ms(&judge->history, rank, straggler_steps(judge, rule));
-    double limit = straggler_limit_at(judge, rule->share) * typical, cap;
-    uint32_t peers;
+    double limit = straggler_limit_at(judge, rule->share) * typical;
+    struct confidence basis = { .best = 0.98,
+                                .margin = MAX(1, excess / MAX(limit, 0.001)),
+                                .rank = rank };
 
-    history_peers_ms(&judge->history, &judge->model, rank, straggler_steps(judge, rule),
-                     split_local_ns, &peers);
-    cap = caps[judge->model.rank[rank].basis] - (peers < 2 ? 0.08 : 0);
-    if (judge->history.host_view)
-        cap = MIN(cap, 0.7);
-    return MIN(cap, 0.75 + 0.2 * MIN(1, excess / MAX(limit, 0.001) - 1));
+    return confidence_of(judge, &basis);
 }
 
 static void straggler_describe(struct judge_state *judge, struct verdict *draft, uint32_t rank,

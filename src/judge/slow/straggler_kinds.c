@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/slow/straggler.h"
 #include "wire/names.h"
 
@@ -35,6 +36,7 @@ struct pattern { /* of a rank over the window */
     uint64_t first, last; /* such steps */
     uint32_t gap, gaps;   /* between its first two beginnings, and how many are like that */
     uint64_t began;       /* the newest beginning */
+    int64_t began_ns;
     double excess_ms, compute_ms, starved_ms; /* means over its hits */
 };
 
@@ -98,6 +100,14 @@ static bool hits_gather(const struct judge_state *judge, uint32_t window, struct
     return true;
 }
 
+/* What holds up a process for tens of milliseconds is in several short steps, and is one episode. */
+static bool pattern_begins(const struct judge_state *judge, const struct pattern *pattern,
+                           const struct past_step *past)
+{
+    return pattern->runs == 0 ||
+           (double)(past->begin_ns - pattern->began_ns) >= judge->limits.verdict_look * 1e6;
+}
+
 static void pattern_add(struct pattern *pattern, const struct past_step *past, bool begins)
 {
     const struct rank_split *split = &past->split[pattern->rank];
@@ -113,6 +123,7 @@ static void pattern_add(struct pattern *pattern, const struct past_step *past, b
             pattern->gaps++;
         pattern->runs++;
         pattern->began = past->step;
+        pattern->began_ns = past->begin_ns;
     }
     pattern->last = past->step;
     pattern->excess_ms +=
@@ -128,9 +139,12 @@ static struct pattern pattern_of(const struct judge_state *judge, const struct h
     struct pattern pattern = { .rank = hits->list[from].rank };
     uint32_t at;
 
-    for (at = from; at < hits->count && hits->list[at].rank == pattern.rank; at++)
-        pattern_add(&pattern, history_back(&judge->history, hits->list[at].back),
-                    at == from || hits->list[at - 1].back != hits->list[at].back + 1);
+    for (at = from; at < hits->count && hits->list[at].rank == pattern.rank; at++) {
+        const struct past_step *past = history_back(&judge->history, hits->list[at].back);
+        bool apart = at == from || hits->list[at - 1].back != hits->list[at].back + 1;
+
+        pattern_add(&pattern, past, apart && pattern_begins(judge, &pattern, past));
+    }
     pattern.excess_ms /= pattern.hits;
     pattern.compute_ms /= pattern.hits;
     pattern.starved_ms /= pattern.hits;
@@ -163,7 +177,9 @@ static bool straggler_is_regular(const struct pattern *pattern)
 static void straggler_recurring_accuse(struct judge_state *judge, uint32_t rank,
                                        const struct pattern *pattern, uint32_t window, double cost)
 {
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.75 };
+    const struct confidence basis = { .best = judge->history.host_view ? 0.6 : 0.75, .rank = rank };
+    struct verdict draft = { .kind = VERDICT_STRAGGLER,
+                             .confidence = confidence_of(judge, &basis) };
     bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
     double own_ms, peers_ms; /* of the newest step, which is a slow one */
     unsigned phase = straggler_longest_phase(judge, rank, 1, &own_ms, &peers_ms);
@@ -180,8 +196,6 @@ static void straggler_recurring_accuse(struct judge_state *judge, uint32_t rank,
     draft.since_step = pattern->first;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost * pattern->hits / window / 1e3;
-    if (judge->history.host_view)
-        draft.confidence = 0.6;
     if (straggler_is_regular(pattern))
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow about every %u steps",
                  pattern->gap);
@@ -375,11 +389,12 @@ static void migration_accuse(struct judge_state *judge, const struct migration *
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER,
                              .layer = LAYER_UNKNOWN,
-                             .confidence = 0.6,
                              .since_step = found->first };
     struct tracked_verdict *tracked;
     bool fresh;
 
+    draft.confidence =
+        confidence_of(judge, &(struct confidence){ .best = 0.6, .against = AGAINST_OTHERS });
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
     snprintf(draft.cause, sizeof(draft.cause), "migrating: a different rank is slow each time");
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);

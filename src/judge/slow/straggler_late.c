@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
@@ -111,10 +112,12 @@ static void late_draft(const struct judge_state *judge, const struct late_looks 
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
                                .layer = LAYER_UNKNOWN,
-                               .confidence = judge->model.world > 2 ? 0.7 : 0.6,
                                .since_step = first->step,
                                .since_real_ns = judge_state_step_real_ns(judge, first->step),
                                .seconds_per_step = late_ms / 1e3 };
+    draft->confidence =
+        confidence_of(judge, &(struct confidence){ .best = judge->model.world > 2 ? 0.7 : 0.6,
+                                                   .against = AGAINST_OTHERS });
     snprintf(draft->cause, sizeof(draft->cause), "%s", CAUSE);
     judge_state_add_rank(judge, draft, newest->rank);
     verdict_because(

@@ -8,7 +8,6 @@
 #include "judge/slow/sync.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,15 +15,6 @@
 #include "core/hash.h"
 #include "judge/median.h"
 #include "judge/slow/sync_private.h"
-
-/* Much slower is clear after three steps, a little only after many. */
-static const struct sync_rule {
-    uint32_t steps;
-    double times; /* of the threshold's excess over one */
-} rules[] = {
-    { 3, 2 },
-    { 10, 1 },
-};
 
 int sync_create(struct sync **ret)
 {
@@ -66,17 +56,35 @@ static uint64_t sync_past_key(const struct judge_state *judge, const struct sync
     return hash64_u64(key, comm->size ? model_member(comm, 0) : 0);
 }
 
+/* What a link of a former attempt usually took, and its noise: as one value of a map. */
+static uint64_t sync_usual_pack(const struct detect_past *past)
+{
+    float value[2] = { (float)past->mean, (float)past->noise };
+    uint64_t packed;
+
+    memcpy(&packed, value, sizeof(packed));
+    return packed;
+}
+
+static void sync_usual_begin(struct detect_past *past, uint64_t packed)
+{
+    float value[2];
+
+    memcpy(value, &packed, sizeof(value));
+    detect_past_begin(past, (double)value[0], (double)value[1]);
+}
+
 void sync_attempt(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
 
     for (uint32_t i = 0; i < sync->links; i++) {
         const struct sync_link *link = &sync->link[i];
-        bool room = link->base_ms >= 0 && sync->past.used < SYNC_PAST_MAX;
+        bool room = detect_past_known(&link->past) && sync->past.used < SYNC_PAST_MAX;
         uint64_t *at = room ? map_put(&sync->past, sync_past_key(judge, link), 0) : NULL;
 
         if (at)
-            *at = (uint64_t)(link->base_ms * 1e6);
+            *at = sync_usual_pack(&link->past);
     }
     sync_method_attempt(judge);
     map_fini(&sync->by_key);
@@ -110,8 +118,7 @@ static struct sync_link *sync_link_get(struct sync *sync, uint32_t comm, uint32_
         return &sync->link[*at];
     if (!ARRAY_FIT(sync->link, sync->room, sync->links + 1))
         return NULL; /* the key stays without a link: found again, it is tried again */
-    sync->link[sync->links] =
-        (struct sync_link){ .comm = comm, .from = from, .to = to, .base_ms = -1 };
+    sync->link[sync->links] = (struct sync_link){ .comm = comm, .from = from, .to = to };
     return &sync->link[sync->links++];
 }
 
@@ -185,163 +192,53 @@ static bool sync_links_sum(struct judge_state *judge, struct sync *sync)
     return true;
 }
 
-double sync_link_ms(const struct sync_link *link, uint32_t steps)
+double sync_link_ms(const struct sync_link *link, uint32_t looks)
 {
-    double value[SYNC_STEPS];
-    uint32_t count = MIN(MIN(steps, link->count), SYNC_STEPS);
+    double value[DETECT_DELAY];
+    uint32_t count = MIN(looks, detect_past_kept(&link->past));
 
     for (uint32_t i = 0; i < count; i++)
-        value[i] = (double)link->ms[(link->count - 1 - i) % SYNC_STEPS];
+        value[i] = detect_past_back(&link->past, i);
     return median_f64(value, count);
 }
 
-static double sync_limit_ms(const struct judge_state *judge, const struct sync_link *link,
-                            unsigned limit)
-{
-    double excess = judge->limits.sync_times - 1;
-
-    return link->base_ms * (1 + (limit == SYNC_HALF ? excess / 2 : excess));
-}
-
-/* A step leaves the ring: it says how often a transfer of this link is longer while nothing is wrong. */
-static void sync_link_forget(const struct judge_state *judge, struct sync_link *link)
-{
-    double ms = (double)link->ms[link->count % SYNC_STEPS];
-
-    if (link->count < SYNC_STEPS + link->base_from || link->base_ms < 0 || link->slow)
-        return;
-    link->left++;
-    for (unsigned limit = 0; limit < SYNC_LIMITS; limit++)
-        link->longer[limit] += ms > sync_limit_ms(judge, link, limit);
-}
-
-static void sync_link_base(struct sync_link *link, double ms, uint32_t from, uint32_t left)
-{
-    link->base_ms = ms;
-    link->base_from = from;
-    link->left = left;
-    memset(link->longer, 0, sizeof(link->longer));
-}
-
-/* Other bytes are another transfer: what was typical says nothing about it. */
+/* Other bytes are another transfer: what was usual says nothing about it. */
 static void sync_link_put(const struct judge_state *judge, struct sync_link *link)
 {
-    const uint64_t *past;
-    double change = (double)link->sum_bytes - (double)link->bytes, typical;
+    double change = (double)link->sum_bytes - (double)link->bytes;
     double alike = judge->limits.sync_bytes_alike * (double)link->bytes;
-    uint32_t steps = (uint32_t)judge->limits.verdict_base_steps;
 
     if (change > alike || -change > alike) {
+        const uint64_t *past;
+
         link->bytes = link->sum_bytes;
         link->count = 0;
+        link->past = (struct detect_past){ 0 };
         past = map_get(&judge->sync->past, sync_past_key(judge, link));
-        sync_link_base(link, past ? (double)*past / 1e6 : -1,
-                       (uint32_t)judge->limits.verdict_warm_up, past ? SYNC_STEPS : 0);
+        if (past)
+            sync_usual_begin(&link->past, *past);
     }
-    sync_link_forget(judge, link);
-    link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
-    if (link->count < (uint32_t)judge->limits.verdict_warm_up + steps ||
-        (link->base_ms >= 0 && link->sum_ms >= link->base_ms))
-        return; /* a step that is not shorter makes nothing typical that is */
-    typical = sync_link_ms(link, steps);
-    if (link->base_ms < 0)
-        link->base_ms = typical;
-    else if (sync_limit_ms(judge, link, SYNC_HALF) * typical < link->base_ms * link->base_ms)
-        sync_link_base(link, typical, link->count - steps / 2,
-                       0); /* the newest half is typical now */
-    else
-        link->base_ms = MIN(link->base_ms, typical);
+    if (++link->count > (uint32_t)judge->limits.verdict_warm_up)
+        detect_past_put(&link->past, link->sum_ms, &judge->sync->rule);
 }
 
 /* ---- is it slow? ---- */
 
-/* The share of the steps before the newest `steps`, and before those like them, that were longer than a limit; and one
- * more: few steps promise little. */
-static double sync_longer_share(const struct judge_state *judge, const struct sync_link *link,
-                                unsigned limit, uint32_t steps)
+/* Since it became slow it was as before in between: in a quarter of the steps at least. */
+static bool sync_wavers(const struct sync_link *link, double least)
 {
-    uint32_t kept = MIN(link->count - MIN(link->count, link->base_from), (uint32_t)SYNC_STEPS);
-    uint32_t longer = link->longer[limit], all = link->left;
-    bool begun = false;
+    uint32_t count = MIN(link->past.since, detect_past_kept(&link->past)), usual = 0;
+    double limit = link->past.mean + detect_past_rise(&link->past, least) / 2;
 
-    for (uint32_t i = steps; i < kept; i++) {
-        bool is_longer = (double)link->ms[(link->count - 1 - i) % SYNC_STEPS] >
-                         sync_limit_ms(judge, link, limit);
-
-        begun |= !is_longer;
-        all += begun;
-        longer += begun && is_longer;
-    }
-    return (longer + 1.0) / (all + 2.0);
+    for (uint32_t i = 0; i < count; i++)
+        usual += detect_past_back(&link->past, i) < limit;
+    return 4 * usual >= count && count > 0;
 }
 
-static bool sync_breaks(const struct judge_state *judge, const struct sync_link *link,
-                        const struct sync_rule *rule)
+static void link_judge(const struct judge_state *judge, struct sync_link *link)
 {
-    double excess = judge->limits.sync_times - 1, least = 1e300;
-    unsigned limit = rule->times > 1 ? SYNC_FULL : SYNC_HALF;
-
-    if (link->count < rule->steps ||
-        sync_link_ms(link, rule->steps) < link->base_ms * (1 + excess * rule->times))
-        return false;
-    for (uint32_t i = 0; i < rule->steps; i++)
-        least = MIN(least, (double)link->ms[(link->count - 1 - i) % SYNC_STEPS]);
-    return least > sync_limit_ms(judge, link, limit) &&
-           pow(sync_longer_share(judge, link, limit, rule->steps), rule->steps) <
-               judge->limits.sync_chance;
-}
-
-/* The probability that so many of a ring's steps or more are longer, each with the probability `share`. */
-static double sync_chance_of(uint32_t longer, double share)
-{
-    double term = pow(1 - share, SYNC_STEPS), sum = 0;
-
-    for (uint32_t i = 0; i < SYNC_STEPS; i++) {
-        sum += i < longer ? term : 0;
-        term *= share / (1 - share) * (SYNC_STEPS - i) / (i + 1.0);
-    }
-    return 1 - sum;
-}
-
-/* It was slow in many of the last steps, more than by chance, and was as before in between, again and again. */
-static bool sync_wavers(const struct judge_state *judge, const struct sync_link *link)
-{
-    double limit = sync_limit_ms(judge, link, SYNC_FULL);
-    uint32_t slow = 0, turns = 0;
-    bool before = false;
-
-    if (link->count < SYNC_STEPS)
-        return false;
-    for (uint32_t i = 0; i < SYNC_STEPS; i++) {
-        bool now = (double)link->ms[(link->count - 1 - i) % SYNC_STEPS] > limit;
-
-        turns += i > 0 && now != before;
-        slow += now;
-        before = now;
-    }
-    return slow >= SYNC_STEPS / 3 && turns >= 4 &&
-           sync_chance_of(slow, sync_longer_share(judge, link, SYNC_FULL, SYNC_STEPS)) <
-               judge->limits.sync_chance;
-}
-
-static void link_judge(const struct judge_state *judge, struct sync_link *link, bool open)
-{
-    const struct thresholds *limits = &judge->limits;
-    double excess = limits->sync_times - 1;
-    bool was = link->slow;
-
-    link->slow = link->wavers = false;
-    if (!sync_link_is_active(link, judge->job_step->step))
-        return;
-    /* Nearly all links of nearly all steps are as before: no rule is broken without the newest. */
-    for (size_t i = 0; link->sum_ms > link->base_ms * (1 + excess / 2) && i < COUNT(rules); i++)
-        link->slow |= sync_breaks(judge, link, &rules[i]);
-    if (!link->slow)
-        link->slow = link->wavers = sync_wavers(judge, link);
-    if (link->slow && sync_link_ms(link, SYNC_STEPS) < limits->sync_least)
-        link->slow = link->wavers = false;
-    if (!link->slow && open && was)
-        link->slow = sync_link_ms(link, 5) > link->base_ms * (1 + excess * limits->sync_stay_share);
+    link->slow = sync_link_is_active(link, judge->job_step->step) && link->past.risen;
+    link->wavers = link->slow && sync_wavers(link, judge->sync->rule.least);
 }
 
 /* What the newest step lost: its replay with slow transfers as they were before. */
@@ -356,9 +253,9 @@ static int64_t sync_as_before(void *arg, const struct model_shape *shape, uint32
     const struct ask *ask = arg;
     const struct sync_link *link = sync_item_link(ask->judge, ask->sync, shape, rank, item);
 
-    if (!link || !link->slow || link->sum_ms <= link->base_ms)
+    if (!link || !link->slow || link->sum_ms <= link->past.mean)
         return ns;
-    return (int64_t)((double)ns * link->base_ms / link->sum_ms);
+    return (int64_t)((double)ns * link->past.mean / link->sum_ms);
 }
 
 static double sync_cost_ms(struct judge_state *judge)
@@ -372,22 +269,21 @@ static double sync_cost_ms(struct judge_state *judge)
     return MAX(0, (double)(program_replayed_ns(judge->program) - before) / 1e6);
 }
 
-/* What a step like the last ones loses.  One in which a host was held up for long costs a lot, and the next ones do
- * not: such a step alone says nothing about the network.
+/* What a step loses on average since it began.  One in which a host was held up for long costs a lot, and the next ones
+ * do not: such a step alone says nothing about the network.
  */
-static double sync_usual_cost_ms(const struct sync *sync, uint32_t steps, double cost)
+static double sync_usual_cost_ms(const struct sync *sync, double cost)
 {
     double now = 0, usual = 0;
 
     for (uint32_t i = 0; i < sync->links; i++) {
         const struct sync_link *link = &sync->link[i];
-        double excess = MAX(0, link->sum_ms - link->base_ms);
+        double excess = MAX(0, link->sum_ms - link->past.mean);
 
         if (!link->slow)
             continue;
         now += excess;
-        usual +=
-            link->wavers ? excess : MIN(excess, MAX(0, sync_link_ms(link, steps) - link->base_ms));
+        usual += MIN(excess, MAX(0, detect_past_rise(&link->past, sync->rule.least)));
     }
     return now > 0 ? cost * usual / now : cost;
 }
@@ -469,13 +365,10 @@ static void sync_settle(struct judge_state *judge, struct tracked_verdict *open,
     judge_state_renew(open, &draft);
 }
 
-/* Of the step, in ms: what it must cost at least to be said. */
-static double sync_least_cost_ms(const struct judge_state *judge)
+/* Of the step: what it must cost at least to be said. */
+static double sync_least_share(const struct judge_state *judge)
 {
-    double share =
-        judge->history.host_view ? judge->limits.sync_host_share : judge->limits.sync_cost_share;
-
-    return share * history_period_ms(&judge->history, 5);
+    return judge->history.host_view ? judge->limits.sync_host_share : judge->limits.sync_cost_share;
 }
 
 static void sync_step(struct judge_state *judge)
@@ -487,10 +380,11 @@ static void sync_step(struct judge_state *judge)
 
     if (!judge->job_step || !sync_links_sum(judge, sync))
         return;
+    sync->rule = judge_state_rule(judge, sync->links, sync_least_share(judge));
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].step == judge->job_step->step)
             sync_link_put(judge, &sync->link[i]);
-        link_judge(judge, &sync->link[i], open != NULL);
+        link_judge(judge, &sync->link[i]);
     }
     sync_method_step(judge);
     sync->slow_key = key = slow_key(sync);
@@ -504,9 +398,9 @@ static void sync_step(struct judge_state *judge)
         sync_settle(judge, open, cost);
         return;
     }
-    cost = sync_usual_cost_ms(sync, (uint32_t)judge->limits.sync_usual_steps, cost);
+    cost = sync_usual_cost_ms(sync, cost);
     /* The same links twice: what slows several of them is seen in all before anything is said. */
-    if (key != before || cost < sync_least_cost_ms(judge) || sync_is_starved(judge, cost))
+    if (key != before || cost < sync->rule.least || sync_is_starved(judge, cost))
         return;
     sync_accuse(judge, cost);
 }

@@ -191,9 +191,7 @@ static const struct sync_link *sync_move_link(const struct judge_state *judge,
 /* Longer than it usually is, not only by noise. */
 static bool sync_is_long(const struct judge_state *judge, const struct sync_link *link, double ms)
 {
-    double excess = judge->limits.sync_times - 1;
-
-    return link->base_ms >= 0 && ms > link->base_ms * (1 + excess / 2);
+    return detect_past_is_high(&link->past, ms, judge->sync->rule.least);
 }
 
 void sync_method_step(struct judge_state *judge)

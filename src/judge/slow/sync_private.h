@@ -7,28 +7,17 @@
 
 #include "judge/slow/sync.h"
 
-#define SYNC_STEPS 16
 #define SYNC_PAST_MAX (1u << 20) /* links of former attempts: names may be others in each */
 
 /* Members of one communicator, or the two of a pair in one: what data goes over together. */
-enum { /* over base_ms, by shares of the excess that sync.times allows */
-    SYNC_HALF,
-    SYNC_FULL,
-    SYNC_LIMITS
-};
-
 struct sync_link {
-    uint32_t comm;        /* slot in the model */
-    uint32_t from, to;    /* indices of a pair; MODEL_NONE: collectives */
-    uint64_t bytes;       /* in a step */
-    uint64_t step;        /* newest that it was in */
-    uint32_t count;       /* steps since its bytes last changed */
-    double base_ms;       /* typical of the steps before anything went wrong; -1: not known yet */
-    float ms[SYNC_STEPS]; /* transfer in a step: ring by count */
-    uint32_t base_from;   /* by count: the first step that base_ms is typical of */
-    /* Steps since then that have left the ring, and how many were longer than each limit: */
-    uint32_t left, longer[SYNC_LIMITS];
-    double sum_ms; /* of the newest step, and its bytes: */
+    uint32_t comm;           /* slot in the model */
+    uint32_t from, to;       /* indices of a pair; MODEL_NONE: collectives */
+    uint64_t bytes;          /* in a step */
+    uint64_t step;           /* newest that it was in */
+    uint32_t count;          /* steps since its bytes last changed */
+    struct detect_past past; /* transfer in a step, ms */
+    double sum_ms;           /* of the newest step, and its bytes: */
     uint64_t sum_bytes;
     bool slow, wavers; /* now; wavers: it comes and goes */
 };
@@ -70,10 +59,11 @@ struct sync_otherwise { /* what moves otherwise than it did, or than its peers d
 };
 
 struct sync {
+    struct detect_rule rule; /* of the newest step */
     struct sync_link *link;
     uint32_t links, room;
     struct map by_key;
-    struct map past;              /* of attempts before: by name and bytes, what was typical, ns */
+    struct map past;              /* of attempts before: by name and bytes, struct sync_usual */
     uint64_t slow_key;            /* of the links that were slow in the step before */
     char id[20];                  /* of the open verdict */
     uint32_t settles, settles_on; /* so often in a row one node was all that fits: this one */
@@ -95,13 +85,13 @@ struct sync_place {                /* where the slow links are */
 
 static inline bool sync_link_is_active(const struct sync_link *link, uint64_t step)
 {
-    return link->step == step && link->base_ms >= 0;
+    return link->step == step && detect_past_known(&link->past);
 }
 
 /* NULL: there is none */
 const struct sync_link *sync_link_find(const struct sync *sync, uint32_t comm, uint32_t from,
                                        uint32_t to);
-double sync_link_ms(const struct sync_link *link, uint32_t steps); /* median over the last steps */
+double sync_link_ms(const struct sync_link *link, uint32_t looks); /* median of the last ones */
 /* sync_where.c */
 int sync_where(const struct judge_state *judge, struct sync_place *ret);
 void sync_draft(struct judge_state *judge, const struct sync_place *place, double cost_ms,

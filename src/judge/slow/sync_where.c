@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/sync_private.h"
 
@@ -59,7 +60,7 @@ static void place_slow(const struct judge_state *judge, const struct sync_link *
     place->comm = place->slow == 0 || place->comm == link->comm ? link->comm : MODEL_NONE;
     place->slow++;
     if (!place->worst ||
-        link->sum_ms - link->base_ms > place->worst->sum_ms - place->worst->base_ms)
+        link->sum_ms - link->past.mean > place->worst->sum_ms - place->worst->past.mean)
         place->worst = link;
     if (nodes < 2)
         return;
@@ -81,7 +82,7 @@ static void sync_place_sound(const struct judge_state *judge, uint32_t nodes, co
 
 static double sync_excess_ms(const struct sync_link *link)
 {
-    return sync_link_ms(link, 5) - link->base_ms;
+    return sync_link_ms(link, 5) - link->past.mean;
 }
 
 /* A slow link also makes those uneven that carry what comes over it: one that is far less slow than the worst
@@ -174,13 +175,7 @@ static double sync_peers_ms(const struct judge_state *judge, const struct sync_l
 /* The median of one that comes and goes may be as before. */
 static double sync_link_shown_ms(const struct sync_link *link)
 {
-    double sum = 0;
-
-    if (!link->wavers)
-        return sync_link_ms(link, 5);
-    for (uint32_t i = 0; i < SYNC_STEPS; i++)
-        sum += (double)link->ms[i];
-    return sum / SYNC_STEPS;
+    return link->wavers ? detect_past_now(&link->past, DETECT_DELAY) : sync_link_ms(link, 5);
 }
 
 static void sync_where_describe(const struct judge_state *judge, const struct sync_place *place,
@@ -198,7 +193,7 @@ static void sync_where_describe(const struct judge_state *judge, const struct sy
         draft, "ring",
         "transfers of %s (%u ranks) take %.1f ms per step%s, %.1f ms before, for the same %.0f kB",
         name, worst->from == MODEL_NONE ? comm->size : 2, sync_link_shown_ms(worst),
-        worst->wavers ? " on average" : "", worst->base_ms, (double)worst->bytes / 1e3);
+        worst->wavers ? " on average" : "", worst->past.mean, (double)worst->bytes / 1e3);
     if (peers)
         verdict_because(draft, "ring", "%u other%s of its kind and size, not slow: median %.1f ms",
                         peers, peers == 1 ? "" : "s", theirs);
@@ -209,8 +204,8 @@ static void sync_where_describe(const struct judge_state *judge, const struct sy
                     "same kinds are not slower, %u of them between nodes",
                     place->slow, place->between_nodes, place->peers, place->peers_between);
     if (worst->wavers)
-        verdict_because(draft, "ring", "intermittent: slow and fast in turn within %d steps",
-                        SYNC_STEPS);
+        verdict_because(draft, "ring", "intermittent: slow and fast in turn within %u steps",
+                        DETECT_DELAY * judge->sync->rule.look_steps);
     if (cost_ms >= 0)
         verdict_because(
             draft, "replay",
@@ -227,18 +222,11 @@ static void sync_where_describe(const struct judge_state *judge, const struct sy
 
 static uint64_t slow_since(const struct judge_state *judge, const struct sync_link *link)
 {
-    uint64_t first = judge->job_step->step;
-    double limit = link->base_ms * (1 + (judge->limits.sync_times - 1) / 2);
+    uint32_t steps = link->past.since * judge->sync->rule.look_steps + link->past.summed;
+    const struct past_step *past =
+        history_back(&judge->history, MIN(steps, MIN(judge->history.count, HISTORY_STEPS)) - 1);
 
-    for (uint32_t back = 0; back < MIN(link->count, SYNC_STEPS); back++) {
-        const struct past_step *past = history_back(&judge->history, back);
-
-        if (!past ||
-            (!link->wavers && (double)link->ms[(link->count - 1 - back) % SYNC_STEPS] < limit))
-            break;
-        first = past->step;
-    }
-    return first;
+    return past ? past->step : judge->job_step->step;
 }
 
 void sync_draft(struct judge_state *judge, const struct sync_place *place, double cost_ms,
@@ -246,13 +234,14 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
 {
     bool wavers = place->worst->wavers;
     const char *method = wavers ? ", intermittently" : "";
+    struct confidence basis = { .against = AGAINST_PAST, .unpriced = cost_ms < 0 };
     struct sync_otherwise otherwise;
     bool found = sync_method_find(judge, place->worst, &otherwise);
 
     *draft = (struct verdict){ .kind = VERDICT_SYNC_STALL };
     if (place->node != MODEL_NONE) {
         draft->layer = LAYER_NIC;
-        draft->confidence = 0.85;
+        basis.best = 0.85;
         for (uint32_t rank = 0; rank < judge->model.world; rank++) {
             if (judge->model.rank[rank].node == place->node)
                 judge_state_add_rank(judge, draft, rank);
@@ -262,11 +251,14 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
                  judge->model.node[place->node].name, method);
     } else if (place->between_nodes == 0) { /* inside nodes: links, buses or shared memory */
         draft->layer = LAYER_UNKNOWN;
-        draft->confidence = 0.6;
+        /* Hosts that move data within their node are as fast as their threads get to run: in recorded runs no such
+         * transfer was ever slow by itself.
+         */
+        basis.best = judge->history.host_view ? 0.3 : 0.6;
         snprintf(draft->cause, sizeof(draft->cause), "transfers inside nodes are slow%s", method);
     } else {
         draft->layer = LAYER_FABRIC;
-        draft->confidence = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
+        basis.best = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
         snprintf(draft->cause, sizeof(draft->cause), "%s%s",
                  place->peers_between ? "transfers of some communicators are slow"
                                       : "all transfers between nodes are slow",
@@ -281,15 +273,11 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
         sync_method_cause(&otherwise, method, draft->cause, sizeof(draft->cause));
     if (found && !otherwise.fewer) { /* fewer paths are a link or a card; this is a choice */
         draft->layer = LAYER_UNKNOWN;
-        draft->confidence = MIN(draft->confidence, 0.5);
+        basis.best = MIN(basis.best, 0.5);
     }
-    if (judge->history.host_view || cost_ms < 0)
-        draft->confidence = MIN(draft->confidence, 0.5);
-    /* Hosts that move data within their node are as fast as their threads get to run: in recorded runs no such transfer
-     * was ever slow by itself.
-     */
-    if (judge->history.host_view && place->between_nodes == 0)
-        draft->confidence = MIN(draft->confidence, 0.3);
+    if (judge->history.host_view) /* hosts move the data beside their work */
+        basis.best = MIN(basis.best, 0.5);
+    draft->confidence = confidence_of(judge, &basis);
     draft->since_step = slow_since(judge, place->worst);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;

@@ -469,3 +469,32 @@ double history_peers_ms(const struct history *history, const struct model *model
     }
     return median_f64(value, used);
 }
+
+double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    uint32_t count = history_window(history, steps), used = 0;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct rank_split *split = &history_back(history, i)->split[rank];
+
+        if (!split->present)
+            continue;
+        sum += (double)split_starved_ns(split) / 1e6;
+        used++;
+    }
+    return used ? sum / used : 0;
+}
+
+double history_peers_starved_ms(const struct history *history, const struct model *model,
+                                uint32_t rank, uint32_t steps)
+{
+    double value[257];
+    uint32_t used = 0;
+
+    for (uint32_t other = 0; other < history->world && used < COUNT(value); other++) {
+        if (other != rank && model->rank[other].peers == model->rank[rank].peers)
+            value[used++] = history_starved_ms(history, other, steps);
+    }
+    return median_f64(value, used);
+}

@@ -97,4 +97,11 @@ double history_part_ms(const struct history *history, uint32_t rank, uint32_t st
 double history_peers_ms(const struct history *history, const struct model *model, uint32_t rank,
                         uint32_t steps, split_part *part, uint32_t *count);
 
+/* Runnable but without a CPU, a step of the last n: the mean, since the kernel tells it of one step for several short ones;
+ * and the median of that over the rank's peers.
+ */
+double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps);
+double history_peers_starved_ms(const struct history *history, const struct model *model,
+                                uint32_t rank, uint32_t steps);
+
 #endif

@@ -170,6 +170,31 @@ static void a_disagreement_in_another_communicator_wins_over_who_aborted_first(v
     bench_close(&bench);
 }
 
+#define OTHER_SIZE "[enforce fail at pair.cc:510] op.preamble.length <= op.nbytes. 85004 vs 4"
+
+/* Rank 1 leaves out the last collective of a step; rank 0 receives what belongs to the next one and aborts. */
+static void one_that_receives_the_wrong_collective_is_not_the_culprit(void **state)
+{
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        struct bench bench = four();
+        const struct past_step *past = bench_past(&bench);
+        const struct verdict *verdict;
+
+        for (uint32_t rank = 0; rank < 4; rank++)
+            past->split[rank].unfinished = known && rank != 1;
+        ends_with(&bench, 0, 5000, SIGABRT, OTHER_SIZE);
+        crash_judge(&bench.judge, 6100 * MS, true);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+        verdict = &lab_open(&bench.judge, VERDICT_DESYNC, 0)->verdict;
+        assert_int_equal(verdict->rank_count, known);
+        assert_true(verdict->confidence < (known ? 0.9 : 0.7));
+        if (known)
+            assert_int_equal(verdict->rank[0], 1);
+        bench_close(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +202,7 @@ int main(void)
         cmocka_unit_test(only_a_fault_of_its_own_makes_a_watchdog_the_cause),
         cmocka_unit_test(a_device_without_memory_is_told_with_the_whole_message),
         cmocka_unit_test(a_disagreement_in_another_communicator_wins_over_who_aborted_first),
+        cmocka_unit_test(one_that_receives_the_wrong_collective_is_not_the_culprit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

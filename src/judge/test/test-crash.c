@@ -562,6 +562,29 @@ static void a_second_crash_before_any_step_renews_the_verdict(void **state)
     bench_close(&bench);
 }
 
+static void a_second_crash_at_the_same_step_is_told_as_it_is(void **state)
+{
+    struct bench bench = four();
+    const struct tracked_verdict *tracked;
+
+    (void)state;
+    ends(&bench, 1, 13000, SIGKILL, false);
+    crash_judge(&bench.judge, 14000 * MS, true);
+    restart(&bench, 4);
+    lab_judge_many(bench.lab, &bench.judge, 6); /* it trains again, to the same step */
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
+    ends_with_words(&bench, 1, 33000, 1 << 8, "ValueError: bad shape");
+    crash_judge(&bench.judge, 34000 * MS, true);
+    tracked = lab_open(&bench.judge, VERDICT_CRASH, 0);
+    assert_int_equal(bench.judge.verdicts.count, 1);
+    assert_non_null(tracked);
+    assert_int_equal(tracked->status, 1 << 8);
+    assert_string_equal(tracked->verdict.cause, "exited with 1: ValueError: bad shape");
+    assert_int_equal(tracked->verdict.layer, LAYER_USER_CODE);
+    assert_true(says(&tracked->verdict, "attempt 0 crashed at the same step: killed by signal 9"));
+    bench_close(&bench);
+}
+
 /* The others went on for two steps, without it. */
 static void the_step_after_which_it_ended_is_its_own(void **state)
 {
@@ -582,6 +605,7 @@ static void the_step_after_which_it_ended_is_its_own(void **state)
     crash_judge(&bench.judge, 14000 * MS, true);
     assert_string_equal(crash_of(&bench)->because[0].what,
                         "rank 1 was the first to end: killed by signal 9, after step 9");
+    assert_int_equal(crash_of(&bench)->since_step, 10); /* and not the job's newest */
     bench_close(&bench);
 }
 
@@ -692,6 +716,7 @@ int main(void)
         cmocka_unit_test(exits_that_were_told_or_went_well_are_no_crash),
         cmocka_unit_test(the_first_is_found_among_more_than_fit),
         cmocka_unit_test(a_second_crash_before_any_step_renews_the_verdict),
+        cmocka_unit_test(a_second_crash_at_the_same_step_is_told_as_it_is),
         cmocka_unit_test(the_step_after_which_it_ended_is_its_own),
         cmocka_unit_test(a_rank_that_ended_inside_a_step_ended_in_that_step),
         cmocka_unit_test(after_a_restart_it_ended_before_any_step_of_its_attempt),

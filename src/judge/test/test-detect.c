@@ -85,6 +85,13 @@ static void is_wrong_no_oftener_than_asked_for(void **state)
     }
 }
 
+static void put(struct detect_past *past, double value, double bar)
+{
+    const struct detect_rule rule = { .least = 1.4, .bar = bar };
+
+    detect_past_put(past, value, &rule);
+}
+
 /* 120 ms of every fourth step are 30 ms of each, whatever the median says. */
 static void what_comes_every_few_steps_is_found(void **state)
 {
@@ -96,10 +103,10 @@ static void what_comes_every_few_steps_is_found(void **state)
         uint32_t step = 0;
 
         for (; step < 60; step++)
-            detect_past_put(&past, 70 + normal(&seed), 1.4, bar);
+            put(&past, 70 + normal(&seed), bar);
         assert_false(past.risen);
         for (; step < 160 && !past.risen; step++)
-            detect_past_put(&past, 70 + normal(&seed) + (step % every == 0 ? 120 : 0), 1.4, bar);
+            put(&past, 70 + normal(&seed) + (step % every == 0 ? 120 : 0), bar);
         assert_true(past.risen);
         assert_in_range(step, 60, 60 + 8 * every);
     }
@@ -113,7 +120,7 @@ static void one_odd_step_is_nothing(void **state)
 
     (void)state;
     for (uint32_t step = 0; step < 1000; step++) {
-        detect_past_put(&past, 70 + normal(&seed) + (step % 200 == 199 ? 500 : 0), 1.4, bar);
+        put(&past, 70 + normal(&seed) + (step % 200 == 199 ? 500 : 0), bar);
         assert_false(past.risen);
     }
 }
@@ -133,7 +140,7 @@ static void noise_that_lasts_is_still_noise(void **state)
             bool before = past.risen;
 
             lasts = 0.8 * lasts + 0.6 * normal(&seed);
-            detect_past_put(&past, 70 + 3 * lasts, 1.4, bar);
+            put(&past, 70 + 3 * lasts, bar);
             alarms += past.risen && !before;
         }
     }
@@ -147,7 +154,7 @@ static void what_is_not_worth_it_is_not_said(void **state)
 
     (void)state;
     for (uint32_t step = 0; step < 2000; step++) {
-        detect_past_put(&past, step < 60 ? 0.8 : 1.7, 1.4, bar); /* of a step of 70 ms */
+        put(&past, step < 60 ? 0.8 : 1.7, bar); /* of a step of 70 ms */
         assert_false(past.risen);
     }
 }
@@ -162,7 +169,7 @@ static void it_is_over_when_it_is_over(void **state)
     for (uint32_t step = 0; step < 200; step++) {
         bool rise = step >= 60 && step < 120;
 
-        detect_past_put(&past, 70 + normal(&seed) + (rise ? 20 : 0), 1.4, bar);
+        put(&past, 70 + normal(&seed) + (rise ? 20 : 0), bar);
         if (step == 70 || step == 119)
             assert_true(past.risen);
         if (step == 59 || step == 140)
@@ -191,6 +198,82 @@ static void noise_is_that_of_means(void **state)
                 1.5); /* means of many such steps vary 2.4 times as much as of independent ones */
 }
 
+static void a_rise_began_with_its_first_step(void **state)
+{
+    struct detect_past past = { 0 };
+    double bar = detect_bar(0.1, 64, 0.07);
+    uint64_t seed = 19;
+
+    (void)state;
+    for (uint32_t step = 0; step < 70; step++) {
+        put(&past, 70 + normal(&seed) + (step >= 60 ? 20 : 0), bar);
+        if (past.risen)
+            assert_int_equal(past.since, step - 60 + 1);
+    }
+    assert_true(past.risen);
+    assert_true(fabs(detect_past_rise(&past, 1.4) - 20) < 2);
+}
+
+/* A process is held up for 60 ms, which is in 12 of its steps: that is one observation. */
+static void what_short_steps_show_again_is_seen_once(void **state)
+{
+    struct detect_rule rule = { .least = 0.2, .bar = detect_bar(0.1, 1, 0.005), .look_steps = 20 };
+    struct detect_past past = { 0 };
+    uint64_t seed = 23;
+
+    (void)state;
+    for (uint32_t step = 0; step < 4000; step++) {
+        detect_past_put(&past, 5 + normal(&seed) / 4 + (step % 900 < 12 ? 5 : 0), &rule);
+        assert_false(past.risen);
+    }
+    for (uint32_t step = 0; step < 200; step++)
+        detect_past_put(&past, 7 + normal(&seed) / 4, &rule);
+    assert_true(past.risen);
+}
+
+/* What is usual follows a job, but not one whose growth is evident though not worth a word yet. */
+static void what_grows_slowly_is_found(void **state)
+{
+    struct detect_rule rule = { .least = 5, .bar = detect_bar(0.1, 1, 0.1) };
+    struct detect_past past = { 0 };
+    uint64_t seed = 29;
+
+    (void)state;
+    for (uint32_t step = 0; step < 500; step++)
+        detect_past_put(&past, 100 + normal(&seed) + (step < 80 ? 0 : 0.03 * (step - 80.0)), &rule);
+    assert_true(past.risen);
+}
+
+static void what_becomes_shorter_is_usual_from_then_on(void **state)
+{
+    struct detect_rule rule = { .least = 5, .bar = detect_bar(0.1, 1, 0.1) };
+    struct detect_past past = { 0 };
+    uint64_t seed = 31;
+
+    (void)state;
+    for (uint32_t step = 0; step < 220; step++)
+        detect_past_put(&past, (step < 100 ? 100 : 80) + normal(&seed), &rule);
+    assert_true(fabs(past.mean - 80) < 1);
+    for (uint32_t step = 0; step < 10; step++)
+        detect_past_put(&past, 100 + normal(&seed), &rule);
+    assert_true(past.risen);
+}
+
+static void what_was_usual_before_counts_at_once(void **state)
+{
+    struct detect_past past;
+    double bar = detect_bar(0.1, 64, 0.07);
+
+    (void)state;
+    detect_past_begin(&past, 70, 1);
+    assert_true(detect_past_known(&past));
+    for (uint32_t step = 0; step < 3; step++)
+        put(&past, 90, bar);
+    assert_true(past.risen);
+    assert_true(detect_past_is_high(&past, 74, 1.4));
+    assert_false(detect_past_is_high(&past, 71, 1.4));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +285,11 @@ int main(void)
         cmocka_unit_test(what_is_not_worth_it_is_not_said),
         cmocka_unit_test(it_is_over_when_it_is_over),
         cmocka_unit_test(noise_is_that_of_means),
+        cmocka_unit_test(a_rise_began_with_its_first_step),
+        cmocka_unit_test(what_short_steps_show_again_is_seen_once),
+        cmocka_unit_test(what_grows_slowly_is_found),
+        cmocka_unit_test(what_becomes_shorter_is_usual_from_then_on),
+        cmocka_unit_test(what_was_usual_before_counts_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,41 @@ static void a_slow_device_is_found_and_not_those_that_wait_for_it(void **state)
     }
 }
 
+/* One rank is slow in every fourth step, by its own work or by pauses of its interpreter. */
+static struct profile run_with_pauses(bool pauses, bool gc, bool apart)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct profile profile = { 0 };
+    struct bench bench;
+
+    config.with_gc = gc;
+    config.gc_apart = apart;
+    bench = bench_open(&config);
+    bench.lab->fault.sleep_phase = gc ? LOCKSTEP_PHASE_GC : LOCKSTEP_PHASE_FORWARD;
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        bench.lab->fault.sleep_ns[2] = pauses && step % 4 == 0 ? 60000000 : 0;
+        watch(&bench, &profile, 1);
+    }
+    assert_int_equal(profile_end(&profile), 0);
+    bench_close(&bench);
+    return profile;
+}
+
+static void what_comes_every_few_steps_makes_a_run_slower(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        CLEAN(profile_fini) struct profile before = run_with_pauses(false, kind > 0, kind > 1);
+        CLEAN(profile_fini) struct profile after = run_with_pauses(true, kind > 0, kind > 1);
+        struct diff diff = compare(&before, &after);
+
+        assert_true(diff.slower);
+        assert_true(diff.places >= 1);
+        assert_int_equal(diff.place[0].ranks, 1);
+        assert_int_equal(diff.place[0].rank[0], 2);
+    }
+}
+
 static void a_node_is_named_when_all_its_ranks_are_slow(void **state)
 {
     struct lab_config config = layout(1, 1, 8);
@@ -172,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_twice_is_as_fast),
         cmocka_unit_test(a_slow_device_is_found_and_not_those_that_wait_for_it),
+        cmocka_unit_test(what_comes_every_few_steps_makes_a_run_slower),
         cmocka_unit_test(a_node_is_named_when_all_its_ranks_are_slow),
         cmocka_unit_test(a_slow_communicator_is_named),
         cmocka_unit_test(another_program_is_not_explained_by_the_system),

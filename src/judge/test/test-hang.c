@@ -4,6 +4,7 @@
  */
 #include "judge/test/bench.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "core/clean.h"
@@ -375,6 +376,44 @@ static void a_new_attempt_ends_it_with_its_first_step(void **state)
     life_end(&life);
 }
 
+static double lost_seconds(const struct judge_state *judge)
+{
+    struct ledger ledger;
+
+    ledger_read(judge->book, &ledger);
+    return ledger.gpu_seconds[LEDGER_HANG] + ledger.gpu_seconds[LEDGER_LOST] +
+           ledger.gpu_seconds[LEDGER_RESTART];
+}
+
+/* A hang ends the first attempt, a crash before any step the second: together they cost what was lost. */
+static void what_ends_one_attempt_after_the_other_costs_no_more_than_was_lost(void **state)
+{
+    struct life life = life_begin(10);
+    struct judge_state *judge = &life.bench.judge;
+    struct fact_exit fact = { .rank = 1, .attempt = 1, .status = SIGKILL, .text = "killed" };
+    double sum = 0;
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    ledger_attempt_end(judge->book, 0, life.now_ns, false);
+    judge_state_attempt(judge, 1, life.now_ns + S);
+    fact.mono_ns = life.now_ns + 5 * S;
+    crash_exit(judge, &fact);
+    crash_judge(judge, life.now_ns + 7 * S, true);
+    assert_int_equal(judge->verdicts.count, 2);
+    ledger_attempt_end(judge->book, 1, life.now_ns + 7 * S, false);
+    lab_restart(life.bench.lab, 8, 200 * S);
+    lab_restart(life.bench.lab, 8, 200 * S);
+    judge_state_attempt(judge, 2, life.now_ns + 9 * S);
+    lab_introduce(life.bench.lab, judge);
+    lab_judge_many(life.bench.lab, judge, 1);
+    assert_int_equal(lab_open_count(judge, 0), 0);
+    for (uint32_t i = 0; i < judge->verdicts.count; i++)
+        sum += judge->verdicts.tracked[i]->verdict.gpu_seconds;
+    assert_true(sum > 0.99 * lost_seconds(judge) && sum < 1.01 * lost_seconds(judge));
+    life_end(&life);
+}
+
 static void a_beat_that_is_old_shows_nothing(void **state)
 {
     struct life life = life_begin(10);
@@ -428,6 +467,7 @@ int main(void)
         cmocka_unit_test(one_who_gave_up_while_all_went_on_is_a_crash),
         cmocka_unit_test(who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync),
         cmocka_unit_test(a_new_attempt_ends_it_with_its_first_step),
+        cmocka_unit_test(what_ends_one_attempt_after_the_other_costs_no_more_than_was_lost),
         cmocka_unit_test(a_beat_that_is_old_shows_nothing),
         cmocka_unit_test(a_slow_shape_has_a_longer_limit),
     };

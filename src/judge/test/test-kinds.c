@@ -69,6 +69,40 @@ static void pauses_in_a_phase_that_no_other_rank_has(void **state)
     pauses_of_a_host_are_its_codes(true);
 }
 
+/* In steps of 4 ms a process that is held up again and again within 100 ms was held up once. */
+static uint32_t named_in_short_steps(double look_ms)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+    uint32_t named;
+
+    config.host_view = true;
+    config.block_ns /= 25;
+    config.dp_ns /= 25;
+    config.world_ns /= 25;
+    config.optimizer_ns /= 25;
+    config.data_ns /= 25;
+    config.launch_ns /= 25;
+    config.tail_ns /= 25;
+    bench = bench_open(&config);
+    bench.judge.limits.verdict_look = look_ms;
+    bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    for (uint32_t step = 0; step < 70; step++) {
+        bench.lab->fault.sleep_ns[2] = step > 40 && step % 6 == 0 ? 4000000 : 0;
+        lab_judge(bench.lab, &bench.judge);
+    }
+    named = lab_open_count(&bench.judge, VERDICT_STRAGGLER);
+    bench_close(&bench);
+    return named;
+}
+
+static void what_several_short_steps_show_is_one_episode(void **state)
+{
+    (void)state;
+    assert_int_equal(named_in_short_steps(1), 1);
+    assert_int_equal(named_in_short_steps(100), 0);
+}
+
 static void when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -334,6 +368,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_slow_in_every_fifth_step_is_one_verdict),
         cmocka_unit_test(pauses_in_a_phase_that_all_have),
         cmocka_unit_test(pauses_in_a_phase_that_no_other_rank_has),
+        cmocka_unit_test(what_several_short_steps_show_is_one_episode),
         cmocka_unit_test(when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same),
         cmocka_unit_test(one_that_flaps_is_told_a_few_times_only),
         cmocka_unit_test(ranks_that_were_named_before_it_moved_on_become_part_of_it),

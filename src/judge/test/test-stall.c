@@ -214,6 +214,23 @@ static void hosts_without_a_cpu_are_not_the_inputs_fault(void **state)
     bench_close(&bench);
 }
 
+static void a_wait_that_was_always_there_is_not_the_inputs_where_cpus_were_always_scarce(
+    void **state)
+{
+    (void)state;
+    for (int scarce = 0; scarce < 2; scarce++) {
+        struct lab_config config = layout(1, 1, 4);
+        struct bench bench = bench_open(&config);
+
+        for (uint32_t rank = 0; rank < 4; rank++)
+            bench.lab->fault.delay_ns[rank] = scarce * 40 * MS;
+        sleep_in_data(&bench, 0, 4, 30 * MS);
+        lab_judge_many(bench.lab, &bench.judge, 30);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_INPUT_STALL), !scarce);
+        bench_close(&bench);
+    }
+}
+
 static void a_loader_is_named_beside_a_node_without_cpus(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -701,6 +718,8 @@ int main(void)
         cmocka_unit_test(a_slow_device_and_another_ranks_late_batches_are_both_named),
         cmocka_unit_test(ranks_on_a_slow_storage_are_named_together),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_inputs_fault),
+        cmocka_unit_test(
+            a_wait_that_was_always_there_is_not_the_inputs_where_cpus_were_always_scarce),
         cmocka_unit_test(a_loader_is_named_beside_a_node_without_cpus),
         cmocka_unit_test(loaders_that_are_all_slow_are_the_jobs_although_one_is_waited_for),
         cmocka_unit_test(a_stalled_input_is_over_when_batches_come_again),
