@@ -307,6 +307,9 @@ int core_feed_frame(struct core *core, const struct frame *frame)
     case FRAME_POLICY:
         result = core_feed_policy(core, in);
         break;
+    case FRAME_MEMBER:
+        result = core_feed_member(core, in);
+        break;
     case FRAME_MEANS:
         result = core_feed_means(core, in);
         break;
