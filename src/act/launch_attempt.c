@@ -59,6 +59,7 @@ static int attempt_ranks_start(struct launch *launch, struct err *err)
         .nccl_plugin = attach.nccl_plugin,
         .library = attach.library,
         .warm_modules = launch_warm_modules(launch),
+        .place = launch_crew_place(launch),
     };
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
@@ -98,20 +99,24 @@ static void attempt_begin(struct launch *launch)
         output_mark(launch->output, text);
     }
     r = attempt_ranks_start(launch, &err);
-    if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts) {
+    launch_crew_started(launch, r < 0 ? err.text : NULL);
+    if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts &&
+        !launch->crew) {
         launch->starved = err;
         launch->failed = true;
     } else if (r < 0 && r != -EPIPE) { /* the loss of the keeper is reported elsewhere */
         output_message(launch->output, "%s", err.text);
         launch->failed = true;
         launch->culprit_status = W_EXITCODE(125, 0);
+        launch_crew_failed(launch, launch->culprit, 125);
     }
 }
 
 /* All ended well, one did not, or we are told to stop. */
 static bool attempt_over(const struct launch *launch)
 {
-    return !launch->running || launch->failed || launch->stop_signal || launch->keeper_lost_seen;
+    return !launch->running || launch->failed || launch->stop_signal || launch->keeper_lost_seen ||
+           launch_crew_stops(launch);
 }
 
 int attempt_exit_status(const struct launch *launch)
@@ -120,7 +125,8 @@ int attempt_exit_status(const struct launch *launch)
         return 128 + launch->stop_signal;
     if (launch->keeper_lost_seen)
         return launcher_log_status_code(launch->lost_status);
-    return launch->failed ? launcher_log_status_code(launch->culprit_status) : 0;
+    return launch_crew_status(
+        launch, launch->failed ? launcher_log_status_code(launch->culprit_status) : 0);
 }
 
 void attempt_why(const struct launch *launch, char *ret, size_t room)
@@ -131,6 +137,8 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
         snprintf(ret, room, "the keeper was lost");
     else if (launch->hang[0])
         snprintf(ret, room, "%s", launch->hang);
+    else if (launch_crew_why(launch) && !launch->failed)
+        snprintf(ret, room, "%s", launch_crew_why(launch));
     else if (launch->failed)
         launcher_log_status_text(launch->culprit_status, ret, room);
     else
@@ -205,7 +213,7 @@ void attempt_run(struct launch *launch)
     if (launch->daemons) /* now: agents remove the rings of ranks that have ended */
         launch_verdicts(launch);
     launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
-    launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
+    launch_end_wait(launch, TREE_RANKS, launch_crew_grace_ns(launch));
     launch_orders_end(launch);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));

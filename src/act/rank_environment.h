@@ -12,6 +12,14 @@
 #include "core/buf.h"
 #include "core/err.h"
 
+struct layout_place { /* of this launcher, where there is one on each node */
+    uint32_t first, world; /* its first rank, and all ranks */
+    uint32_t node, nodes;  /* its number */
+    char host[64];         /* MASTER_ADDR */
+    uint16_t port;         /* MASTER_PORT */
+    int64_t clock_ns;      /* of the run: time of day minus monotonic; 0: not known */
+};
+
 struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *run, *rings; /* rings NULL or empty: there are none, and ranks need not say so */
     uint32_t attempt, max_restarts;
@@ -20,6 +28,7 @@ struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *python_path;  /* NULL or empty: PYTHONPATH stays as it is */
     const char *nccl_plugin;  /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
     const char *warm_modules; /* NULL: there is no LOCKSTEP_WARM */
+    const struct layout_place *place; /* NULL: all ranks are here */
     const char *library;      /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
 };
 
