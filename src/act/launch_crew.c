@@ -98,7 +98,8 @@ static int crew_self_init(const struct launch *launch, struct member *self, stru
                              .nodes_max = plan->nodes_max,
                              .max_restarts = plan->max_restarts,
                              .lease_ns = plan->lease_ns,
-                             .join_ns = plan->join_ns };
+                             .join_ns = plan->join_ns,
+                             .backoff_ns = plan->backoff_ns };
     if (getrandom(&self->life, sizeof(self->life), 0) < 0 || !self->life)
         self->life = (uint32_t)time_real_ns() | 1;
     snprintf(self->node, sizeof(self->node), "%.63s", launch->run_dir.file.layout.host);

@@ -19,6 +19,7 @@
 
 #define CREW_TICK_MAX_NS (2 * NS_PER_S)    /* more between two ticks: the controller was away */
 #define CREW_BEGIN_NS (60 * NS_PER_S)      /* until a launcher that was told to start has started */
+#define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S)  /* until ranks that cannot be ended are left behind */
 
 void crew_destroy(struct crew *crew)
@@ -217,6 +218,16 @@ static void crew_start(struct policy *policy, uint32_t nodes)
     crew_phase_set(crew, CREW_RUNS);
 }
 
+/* Most failures do not repeat: the first restart is not put off. */
+static int64_t crew_pause_ns(const struct crew *crew)
+{
+    int64_t pause_ns = crew->restarts ? crew->member[0].last.backoff_ns : 0;
+
+    for (uint32_t i = 1; i < crew->restarts && pause_ns < CREW_BACKOFF_MAX_NS; i++)
+        pause_ns *= 2;
+    return MIN(pause_ns, MAX(CREW_BACKOFF_MAX_NS, crew->member[0].last.backoff_ns));
+}
+
 static void crew_gather(struct policy *policy)
 {
     struct crew *crew = policy->crew;
@@ -224,6 +235,8 @@ static void crew_gather(struct policy *policy)
     uint32_t fit = crew_fit_count(crew);
     bool waited = crew->clock_ns - crew->since_ns >= first->join_ns;
 
+    if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
+        return;
     if (fit >= first->nodes_max) {
         crew_start(policy, first->nodes_max);
     } else if (fit >= first->nodes_min && (crew->begun || waited)) {
@@ -269,6 +282,12 @@ static void crew_stop(struct policy *policy, int32_t culprit)
     crew_phase_set(crew, CREW_STOPS);
 }
 
+static void crew_say_lost(struct crew *crew, const struct crew_member *member)
+{
+    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.0f s",
+             member->last.node, (double)member->last.lease_ns / 1e9);
+}
+
 /* Why the attempt cannot go on because of this launcher; false: it can. */
 static bool crew_broke(struct crew *crew, struct crew_member *member)
 {
@@ -279,8 +298,7 @@ static bool crew_broke(struct crew *crew, struct crew_member *member)
 
     crew->status = 1;
     if (member->lost)
-        snprintf(why, room, "node %s is lost: no sign of life for %.0f s", last->node,
-                 (double)last->lease_ns / 1e9);
+        crew_say_lost(crew, member);
     else if (member->gone)
         snprintf(why, room, "the launcher on node %s was started again", last->node);
     else if (last->state == MEMBER_LEFT)
@@ -345,6 +363,8 @@ static void crew_wait_stopped(struct policy *policy)
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
+        if (member->slot != CREW_NO_SLOT && member->lost) /* what others died of */
+            crew_say_lost(crew, member);
         if (!crew_has_ranks(crew, member))
             continue;
         if (crew->clock_ns - crew->since_ns <= CREW_STUCK_NS)

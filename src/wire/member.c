@@ -41,6 +41,7 @@ void member_put(struct buf *out, const struct member *member)
     buf_put_u32(out, member->max_restarts);
     field_put_i64(out, member->lease_ns);
     field_put_i64(out, member->join_ns);
+    field_put_i64(out, member->backoff_ns);
 }
 
 static uint32_t member_get_within(struct reader *in, uint32_t least, uint32_t most)
@@ -56,7 +57,7 @@ static bool member_is_sound(const struct member *member)
 {
     return member->node[0] && member->host[0] && member->life &&
            member->nodes_min <= member->nodes_max && member->lease_ns >= MEMBER_LEASE_MIN_NS &&
-           member->join_ns >= 0;
+           member->join_ns >= 0 && member->backoff_ns >= 0;
 }
 
 int member_get(struct reader in, struct member *ret)
@@ -79,6 +80,7 @@ int member_get(struct reader in, struct member *ret)
     member.max_restarts = reader_get_u32(&in);
     member.lease_ns = field_get_mono(&in);
     member.join_ns = field_get_mono(&in);
+    member.backoff_ns = field_get_mono(&in);
     if (in.bad || !member_is_sound(&member))
         return -EPROTO;
     *ret = member;

@@ -44,7 +44,8 @@ struct member {
     uint32_t nodes_min, nodes_max; /* of the job, as its user wants it */
     uint32_t max_restarts;
     int64_t lease_ns;
-    int64_t join_ns; /* how long to wait for missing nodes */
+    int64_t join_ns;    /* how long to wait for missing nodes */
+    int64_t backoff_ns; /* before the second restart; doubled each time, to a minute */
 };
 
 const char *member_state_name(unsigned state); /* "running"; "unknown" out of range */
