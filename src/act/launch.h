@@ -17,11 +17,11 @@
 #include "wire/verdict.h"
 
 struct launch_plan {
-    const char *name;      /* NULL: a fresh one */
-    const char *directory; /* NULL: the state directory's */
-    uint32_t ranks;        /* 0: one command that is no rank */
-    uint32_t nodes;        /* pretended; 1: this host */
-    const char *node;    /* name of this node; NULL: the host's */
+    const char *name;              /* NULL: a fresh one */
+    const char *directory;         /* NULL: the state directory's */
+    uint32_t ranks;                /* 0: one command that is no rank */
+    uint32_t nodes;                /* pretended; 1: this host */
+    const char *node;              /* name of this node; NULL: the host's */
     uint32_t nodes_min, nodes_max; /* that start such a launcher; 0: this is the only one */
     const char *address; /* at which the other nodes reach this one; NULL: it is found out */
     int64_t lease_ns;    /* a node that is not heard of for so long is lost */

@@ -36,9 +36,9 @@ struct launch_crew {
         int64_t mono_ns;
     } beat[CREW_BEATS]; /* a ring */
     uint32_t beats;
-    int64_t due_ns;   /* of the next one */
-    int64_t acked_ns; /* when the newest was written that the controller has; 0: none */
-    int acknowledged; /* the file */
+    int64_t due_ns;            /* of the next one */
+    int64_t acked_ns;          /* when the newest was written that the controller has; 0: none */
+    int acknowledged;          /* the file */
     enum member_state result;  /* of the newest attempt here, or MEMBER_IDLE */
     struct decision start;     /* the attempt to start; id "": none */
     struct layout_place place; /* in the newest attempt */
@@ -221,14 +221,14 @@ static void crew_lease(struct launch *launch, int64_t now_ns)
 {
     struct launch_crew *crew = launch->crew;
 
-    if (!crew->in_attempt || crew->silent ||
-        now_ns - crew->acked_ns <= crew_patience_ns(crew))
+    if (!crew->in_attempt || crew->silent || now_ns - crew->acked_ns <= crew_patience_ns(crew))
         return;
     crew->silent = true;
-    output_message(launch->output,
-                   "the controller has not answered for %.1f s; ending the ranks, because it may give their "
-                   "places to another node",
-                   (double)(now_ns - crew->acked_ns) / 1e9);
+    output_message(
+        launch->output,
+        "the controller has not answered for %.1f s; ending the ranks, because it may give their "
+        "places to another node",
+        (double)(now_ns - crew->acked_ns) / 1e9);
 }
 
 void launch_crew_turn(struct launch *launch)
@@ -267,7 +267,8 @@ static bool crew_place_find(const struct launch_crew *crew, const struct decisio
                                       .port = start->port,
                                       .clock_ns = start->clock_ns };
         snprintf(ret->host, sizeof(ret->host), "%s", start->host);
-        return start->world >= crew->self.ranks && start->first[i] <= start->world - crew->self.ranks;
+        return start->world >= crew->self.ranks &&
+               start->first[i] <= start->world - crew->self.ranks;
     }
     return false;
 }

@@ -94,7 +94,8 @@ void launch_orders_open(struct launch *launch)
     if (!mine)
         return;
     mine->rings_fd = open(launch->run_dir.file.rings, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    snprintf(mine->part, sizeof(mine->part), launch->plan->nodes_max ? "launcher %.54s" : "launcher",
+    snprintf(mine->part, sizeof(mine->part),
+             launch->plan->nodes_max ? "launcher %.54s" : "launcher",
              launch->run_dir.file.layout.host);
     if (orders_create(mine->part, launch_outcome_write, launch, &mine->orders) < 0 ||
         (launch->run_dir.goes_on && launch_journal_read(launch, mine) < 0)) {
@@ -221,8 +222,8 @@ static int order_crew(struct launch *launch, const struct decision *decision,
                       const struct orders_now *now)
 {
     struct launch_orders *mine = launch->orders;
-    int result = launch_crew_is_meant(launch, decision) ? order_begin_late(launch, decision, now)
-                                                        : 0;
+    int result =
+        launch_crew_is_meant(launch, decision) ? order_begin_late(launch, decision, now) : 0;
 
     if (result != 1)
         return result;
@@ -238,10 +239,10 @@ static int order_crew_noted(struct launch *launch, const struct decision *decisi
 {
     int result = launch_crew_leads(launch) ? order_begin_late(launch, decision, now) : 0;
 
-    return result != 1 ? result
-                       : orders_finish(launch->orders->orders, decision->id, OUTCOME_DONE,
-                                       "the controller stops and starts the ranks of all nodes",
-                                       now);
+    return result != 1
+               ? result
+               : orders_finish(launch->orders->orders, decision->id, OUTCOME_DONE,
+                               "the controller stops and starts the ranks of all nodes", now);
 }
 
 static int order_do_crew(struct launch *launch, const struct decision *decision,

@@ -98,7 +98,7 @@ int64_t launch_crew_grace_ns(const struct launch *launch);
 void launch_crew_started(struct launch *launch, const char *failed); /* NULL: it did not */
 void launch_crew_failed(struct launch *launch, uint32_t rank, int status);
 int launch_crew_status(const struct launch *launch, int own); /* `own`: of what happened here */
-const char *launch_crew_why(const struct launch *launch); /* NULL: nothing happened elsewhere */
+const char *launch_crew_why(const struct launch *launch);     /* NULL: nothing happened elsewhere */
 const struct layout_place *launch_crew_place(const struct launch *launch);
 uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank); /* of the first here: 0 */
 bool launch_crew_leads(const struct launch *launch);       /* reports the attempts of the run */

@@ -12,7 +12,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 
-struct layout_place { /* of this launcher, where there is one on each node */
+struct layout_place {      /* of this launcher, where there is one on each node */
     uint32_t first, world; /* its first rank, and all ranks */
     uint32_t node, nodes;  /* its number */
     char host[64];         /* MASTER_ADDR */
@@ -24,12 +24,12 @@ struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *run, *rings; /* rings NULL or empty: there are none, and ranks need not say so */
     uint32_t attempt, max_restarts;
     uint16_t port;
-    bool omp_threads;         /* OMP_NUM_THREADS was set by the user */
-    const char *python_path;  /* NULL or empty: PYTHONPATH stays as it is */
-    const char *nccl_plugin;  /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
-    const char *warm_modules; /* NULL: there is no LOCKSTEP_WARM */
+    bool omp_threads;                 /* OMP_NUM_THREADS was set by the user */
+    const char *python_path;          /* NULL or empty: PYTHONPATH stays as it is */
+    const char *nccl_plugin;          /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
+    const char *warm_modules;         /* NULL: there is no LOCKSTEP_WARM */
     const struct layout_place *place; /* NULL: all ranks are here */
-    const char *library;      /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
+    const char *library;              /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
 };
 
 /* Puts NAME=VALUE and a NUL for each variable.  Of a command that is no rank only ours. */

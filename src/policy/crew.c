@@ -17,10 +17,10 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define CREW_TICK_MAX_NS (2 * NS_PER_S)    /* more between two ticks: the controller was away */
-#define CREW_BEGIN_NS (60 * NS_PER_S)      /* until a launcher that was told to start has started */
+#define CREW_TICK_MAX_NS (2 * NS_PER_S) /* more between two ticks: the controller was away */
+#define CREW_BEGIN_NS (60 * NS_PER_S)   /* until a launcher that was told to start has started */
 #define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
-#define CREW_STUCK_NS (3 * 60 * NS_PER_S)  /* until ranks that cannot be ended are left behind */
+#define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
 
 void crew_destroy(struct crew *crew)
 {
@@ -162,8 +162,7 @@ static struct decision crew_decision(const struct crew *crew, enum action action
     const struct crew_member *reporter = crew_reporter(crew);
 
     if (reporter)
-        memcpy(decision.node[decision.node_count++], reporter->last.node,
-               sizeof(decision.node[0]));
+        memcpy(decision.node[decision.node_count++], reporter->last.node, sizeof(decision.node[0]));
     snprintf(decision.why, sizeof(decision.why), "%s", crew->why);
     return decision;
 }
@@ -207,8 +206,8 @@ static void crew_start(struct policy *policy, uint32_t nodes)
     for (uint32_t slot = 0; slot < nodes; slot += filled) {
         struct decision decision;
 
-        filled = crew_start_fill(crew, slot, policy->view->real_ns - policy->view->mono_ns,
-                                 &decision);
+        filled =
+            crew_start_fill(crew, slot, policy->view->real_ns - policy->view->mono_ns, &decision);
         if (!filled)
             break;
         snprintf(decision.why, sizeof(decision.why), "%u of %u nodes, %u ranks%s%.110s", nodes, max,
@@ -336,8 +335,8 @@ static void crew_run(struct policy *policy)
             return;
         }
         crew->status = status;
-        done += member && member->last.attempt == crew->attempt &&
-                member->last.state == MEMBER_DONE;
+        done +=
+            member && member->last.attempt == crew->attempt && member->last.state == MEMBER_DONE;
     }
     if (done < crew->nodes)
         return;
@@ -404,8 +403,8 @@ void crew_decided(struct policy *policy, const struct decision *decision)
 
     if (!crew || decision->state != DECISION_ORDERED || crew->phase == CREW_IS_OVER)
         return;
-    if (!gives_up && !((nodes || decision->action == ACTION_RESTART) &&
-                       crew->phase == CREW_RUNS && decision->attempt == crew->attempt))
+    if (!gives_up && !((nodes || decision->action == ACTION_RESTART) && crew->phase == CREW_RUNS &&
+                       decision->attempt == crew->attempt))
         return;
     crew->final |= gives_up;
     crew->wanted |= crew->phase == CREW_RUNS;

@@ -15,7 +15,7 @@
 #include "core/buf.h"
 #include "wire/facts.h"
 
-enum member_state { /* numbers are wire format */
+enum member_state {     /* numbers are wire format */
     MEMBER_IDLE = 1,    /* it has no ranks, and has had none */
     MEMBER_RUNNING = 2, /* its ranks of the attempt run, or are being started or ended */
     MEMBER_FAILING = 3, /* one of them failed, the others are being ended */

@@ -322,8 +322,8 @@ static void serve_lease(struct serve *serve)
 static int64_t serve_pause_ns(const struct serve *serve)
 {
     int64_t now_ns = time_mono_ns(),
-            pause_ns = process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, now_ns)
-                                                        : -1,
+            pause_ns =
+                process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, now_ns) : -1,
             left_ns = MAX(serve->lease_ns - now_ns, 0) + NS_PER_MS;
 
     if (!serve->lease_ns)

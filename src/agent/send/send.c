@@ -43,7 +43,7 @@ struct send {
     pid_t parent;
     int64_t again_ns, deadline_ns;
     int64_t stuck_ns; /* of a launcher: since when some spool cannot be sent; 0: all can */
-    uint64_t told; /* to the launcher, of its own spool */
+    uint64_t told;    /* to the launcher, of its own spool */
     bool enlisted, finishing, finish_asked, done, complained;
     struct err trouble;
 };

@@ -189,7 +189,8 @@ static void all_are_stopped_before_any_starts_again(void **state)
     order_is(scene, ACTION_STOP, 0); /* n1 still has ranks */
     says(scene, &scene->member[0], MEMBER_STOPPED, 0);
     tick(scene);
-    assert_string_equal(order_is(scene, ACTION_START, 1)->node[1], "n2"); /* the spare is not needed */
+    assert_string_equal(order_is(scene, ACTION_START, 1)->node[1],
+                        "n2"); /* the spare is not needed */
     assert_int_equal(order(scene)->start.spare, 4);
 }
 
