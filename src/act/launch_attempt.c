@@ -18,6 +18,7 @@
 #include "act/attach.h"
 #include "act/keeper/keeper_wire.h"
 #include "act/launch_private.h"
+#include "act/resume.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -46,8 +47,38 @@ static int attempt_rank_start(struct launch *launch, uint32_t rank,
     return r;
 }
 
+/* The path of the checkpoint that all ranks begin with; "": there is none, and they decide for themselves.  Of several nodes one that
+ * does not see it must not start: its ranks would begin elsewhere than the others.
+ */
+static int attempt_resume(struct launch *launch, char *ret, size_t room, struct err *err)
+{
+    struct resume resume = { .step = RESUME_NONE };
+    uint64_t agreed = RESUME_NONE;
+    bool several = launch_crew_resume(launch, &agreed);
+    int r = several && agreed == RESUME_NONE
+                ? 0
+                : resume_find(launch->plan->checkpoints, agreed, &resume, err);
+
+    ret[0] = '\0';
+    if (several && agreed != RESUME_NONE && r == 0 && resume.step != agreed)
+        r = err_set(err, -ENOENT, "%s: the checkpoint of step %llu is not there",
+                    launch->plan->checkpoints, (unsigned long long)agreed);
+    if (r < 0 && several)
+        return r;
+    if (r < 0)
+        output_message(launch->output, "%s; LOCKSTEP_RESUME is empty", err->text);
+    else if (resume.skipped[0])
+        output_message(launch->output, "checkpoint not taken: %s", resume.skipped);
+    if (resume.step == RESUME_NONE)
+        return 0;
+    snprintf(ret, room, "%s/%s", launch->plan->checkpoints, resume.name);
+    output_message(launch->output, "checkpoint to begin with: %s", resume.name);
+    return 0;
+}
+
 static int attempt_ranks_start(struct launch *launch, struct err *err)
 {
+    char checkpoint[PATH_MAX + 128];
     struct attach attach;
     struct layout_start start = {
         .run = launch->run_dir.file.id,
@@ -63,6 +94,10 @@ static int attempt_ranks_start(struct launch *launch, struct err *err)
     };
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
+    if (r == 0 && launch->plan->checkpoints) {
+        r = attempt_resume(launch, checkpoint, sizeof(checkpoint), err);
+        start.resume = checkpoint;
+    }
     attach_find(&attach);
     if (!run_directory_has_rings(&launch->run_dir))
         attach.python_path[0] = attach.nccl_plugin[0] = attach.library[0] =

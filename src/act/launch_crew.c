@@ -21,6 +21,7 @@
 
 #include "act/launch_private.h"
 #include "act/orders/acknowledged.h"
+#include "act/resume.h"
 #include "base/net/address.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -166,6 +167,27 @@ int64_t launch_crew_mono_ns(const struct launch *launch)
     return time_real_ns() - launch->crew->place.clock_ns;
 }
 
+bool launch_crew_resume(const struct launch *launch, uint64_t *ret)
+{
+    if (!launch->crew)
+        return false;
+    *ret = launch->crew->place.resume;
+    return true;
+}
+
+/* Now: no rank of ours writes any more. */
+static void crew_look_for_checkpoint(struct launch *launch)
+{
+    struct member *self = &launch->crew->self;
+    struct resume resume = { .step = RESUME_NONE };
+    struct err err = { "" };
+
+    if (launch->plan->checkpoints &&
+        resume_find(launch->plan->checkpoints, RESUME_NONE, &resume, &err) < 0)
+        output_message(launch->output, "%s", err.text);
+    self->resume = resume.step;
+}
+
 /* ---- reports and the lease ---- */
 
 static enum member_state crew_state(const struct launch *launch)
@@ -265,7 +287,8 @@ static bool crew_place_find(const struct launch_crew *crew, const struct decisio
                                       .node = start->first[i] / crew->self.ranks,
                                       .nodes = start->world / crew->self.ranks,
                                       .port = start->port,
-                                      .clock_ns = start->clock_ns };
+                                      .clock_ns = start->clock_ns,
+                                      .resume = start->resume };
         snprintf(ret->host, sizeof(ret->host), "%s", start->host);
         return start->world >= crew->self.ranks &&
                start->first[i] <= start->world - crew->self.ranks;
@@ -467,6 +490,7 @@ static void crew_attempt_end(struct launch *launch)
     if (crew_is_set(&crew->stop) && crew_is_named(crew, &crew->stop) && !crew->leads)
         crew_report_attempt_end(launch, &crew->stop);
     layout_port(&crew->self.port, NULL);
+    crew_look_for_checkpoint(launch);
     crew_report(launch, time_mono_ns());
 }
 
@@ -535,6 +559,7 @@ void launch_crew_attempts(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
 
+    crew_look_for_checkpoint(launch);
     output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
                    crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
                    launch->plan->nodes_max == 1 ? "" : "s");

@@ -104,6 +104,8 @@ uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank); /* of the
 bool launch_crew_leads(const struct launch *launch);       /* reports the attempts of the run */
 bool launch_crew_reports_end(const struct launch *launch); /* of the run */
 int64_t launch_crew_mono_ns(const struct launch *launch);  /* by the run's clock */
+/* Of the checkpoint that all nodes begin with; false: this is the only node. */
+bool launch_crew_resume(const struct launch *launch, uint64_t *ret);
 
 /* launch_policy.c: the table, what may be done, and who says so */
 void launch_policy_open(struct launch *launch);  /* sends the table */

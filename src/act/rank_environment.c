@@ -89,6 +89,8 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
         env_put(out, "PYTHONPATH=%s", start->python_path);
     if (start->nccl_plugin && start->nccl_plugin[0])
         env_put(out, "NCCL_PROFILER_PLUGIN=%s", start->nccl_plugin);
+    if (start->resume)
+        env_put(out, "LOCKSTEP_RESUME=%s", start->resume);
     if (start->warm_modules)
         env_put(out, "LOCKSTEP_WARM=%s", start->warm_modules);
     if (start->library && start->library[0])

@@ -17,6 +17,7 @@ struct layout_place {      /* of this launcher, where there is one on each node 
     uint32_t node, nodes;  /* its number */
     char host[64];         /* MASTER_ADDR */
     uint16_t port;         /* MASTER_PORT */
+    uint64_t resume;       /* step of the checkpoint to begin with; UINT64_MAX: none */
     int64_t clock_ns;      /* of the run: time of day minus monotonic; 0: not known */
 };
 
@@ -29,6 +30,7 @@ struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *nccl_plugin;          /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
     const char *warm_modules;         /* NULL: there is no LOCKSTEP_WARM */
     const struct layout_place *place; /* NULL: all ranks are here */
+    const char *resume; /* path of a checkpoint; "": there is none; NULL: nobody knows */
     const char *library;              /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
 };
 

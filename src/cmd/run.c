@@ -24,7 +24,7 @@
 struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
-    const char *nnodes, *node, *address;
+    const char *nnodes, *node, *address, *checkpoints;
     int64_t lease_ns, join_ns;
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns;
@@ -60,6 +60,9 @@ static const struct opt run_opts[] = {
       "time between SIGTERM and SIGKILL, default 10s", NULL, false },
     { "backoff", 0, OPT_DURATION, offsetof(struct run_settings, backoff_ns), "TIME",
       "wait before the second restart, doubled each time, default 1s", NULL, false },
+    { "checkpoints", 0, OPT_TEXT, offsetof(struct run_settings, checkpoints), "DIR",
+      "directory of lockstep's checkpoints: ranks get the newest verified one in LOCKSTEP_RESUME", NULL,
+      false },
     { "act", 0, OPT_FLAG, offsetof(struct run_settings, act), NULL,
       "do what the policy decides; without it decisions are only written down", NULL, false },
     { "warm", 0, OPT_FLAG, offsetof(struct run_settings, warm), NULL,
@@ -149,6 +152,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                  .nodes_min = nodes[0],
                                  .nodes_max = nodes[1],
                                  .address = settings->address,
+                                 .checkpoints = settings->checkpoints,
                                  .lease_ns = settings->lease_ns,
                                  .join_ns = settings->join_ns,
                                  .directory = settings->directory,

@@ -26,6 +26,7 @@ struct crew_member {
     bool lost;     /* not heard of for its whole lease */
     bool gone;     /* the launcher that had ranks of this attempt is not this one */
     bool out;      /* gets no ranks any more */
+    bool kept;     /* it had ranks in the attempt before, too */
     uint32_t slot; /* number of the node in the attempt; CREW_NO_SLOT: not in it */
 };
 

@@ -113,6 +113,7 @@ void crew_assign(struct crew *crew, uint32_t nodes)
         member->gone = false;
         if (!crew_is_fit(crew, member))
             member->slot = CREW_NO_SLOT;
+        member->kept = member->slot != CREW_NO_SLOT;
     }
     if (nodes != crew->nodes)
         crew_close_ranks(crew, nodes);
@@ -142,6 +143,28 @@ static void crew_places(const struct crew *crew, struct decision_start *start)
     }
 }
 
+/* The newest checkpoint that all see.  Launchers that waited have not looked since: those of the last attempt have, and a
+ * checkpoint is for all.
+ */
+static uint64_t crew_resume(const struct crew *crew)
+{
+    uint64_t step = UINT64_MAX;
+    bool any_kept = false;
+
+    for (size_t i = 0; i < crew->count; i++)
+        any_kept |= crew->member[i].kept && crew->member[i].slot != CREW_NO_SLOT;
+    for (size_t i = 0; i < crew->count; i++) {
+        const struct crew_member *member = &crew->member[i];
+
+        if (member->slot == CREW_NO_SLOT || (any_kept && !member->kept))
+            continue;
+        if (member->last.resume == UINT64_MAX)
+            return UINT64_MAX;
+        step = MIN(step, member->last.resume);
+    }
+    return step;
+}
+
 uint32_t crew_start_fill(const struct crew *crew, uint32_t slot, int64_t clock_ns,
                          struct decision *ret)
 {
@@ -157,6 +180,7 @@ uint32_t crew_start_fill(const struct crew *crew, uint32_t slot, int64_t clock_n
     ret->start.world = crew->nodes * ranks;
     ret->start.port = first->last.port;
     ret->start.clock_ns = clock_ns;
+    ret->start.resume = crew_resume(crew);
     memcpy(ret->start.host, first->last.host, sizeof(ret->start.host));
     crew_places(crew, &ret->start);
     for (; slot < crew->nodes && ret->node_count < DECISION_NODES; slot++) {

@@ -126,6 +126,7 @@ static void decision_start_put(struct buf *out, const struct decision *decision)
     buf_put_u32(out, start->spare);
     buf_put_u32(out, start->down);
     field_put_i64(out, start->clock_ns);
+    buf_put_u64(out, start->resume);
     for (uint32_t i = 0; i < decision_nodes(decision); i++) {
         buf_put_u32(out, start->first[i]);
         buf_put_u32(out, start->life[i]);
@@ -144,6 +145,7 @@ static void decision_start_get(struct reader *in, struct decision *decision)
     start->spare = reader_get_u32(in);
     start->down = reader_get_u32(in);
     start->clock_ns = field_get_real(in);
+    start->resume = reader_get_u64(in);
     for (uint32_t i = 0; i < decision_nodes(decision); i++) {
         start->first[i] = reader_get_u32(in);
         start->life[i] = reader_get_u32(in);

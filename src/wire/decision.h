@@ -65,6 +65,7 @@ struct decision_start {
     uint32_t life[DECISION_NODES];  /* of its launcher: another one on that node is not meant */
     uint32_t spare, down;           /* places beside those */
     int64_t clock_ns;               /* of the run's clock: time of day minus monotonic */
+    uint64_t resume;                /* step of the checkpoint to begin with; UINT64_MAX: none */
 };
 
 struct decision {

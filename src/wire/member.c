@@ -39,6 +39,7 @@ void member_put(struct buf *out, const struct member *member)
     buf_put_u32(out, member->nodes_min);
     buf_put_u32(out, member->nodes_max);
     buf_put_u32(out, member->max_restarts);
+    buf_put_u64(out, member->resume);
     field_put_i64(out, member->lease_ns);
     field_put_i64(out, member->join_ns);
     field_put_i64(out, member->backoff_ns);
@@ -78,6 +79,7 @@ int member_get(struct reader in, struct member *ret)
     member.nodes_min = member_get_within(&in, 1, MEMBER_NODES_MAX);
     member.nodes_max = member_get_within(&in, 1, MEMBER_NODES_MAX);
     member.max_restarts = reader_get_u32(&in);
+    member.resume = reader_get_u64(&in);
     member.lease_ns = field_get_mono(&in);
     member.join_ns = field_get_mono(&in);
     member.backoff_ns = field_get_mono(&in);

@@ -43,6 +43,7 @@ struct member {
     uint32_t ranks;       /* that it can start */
     uint32_t nodes_min, nodes_max; /* of the job, as its user wants it */
     uint32_t max_restarts;
+    uint64_t resume; /* step of the newest verified checkpoint that it sees; UINT64_MAX: none */
     int64_t lease_ns;
     int64_t join_ns;    /* how long to wait for missing nodes */
     int64_t backoff_ns; /* before the second restart; doubled each time, to a minute */

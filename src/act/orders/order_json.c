@@ -95,7 +95,7 @@ static bool order_start_get(struct json_object *root, struct decision *ret)
     struct json_object *object = json_member(root, "start", json_type_object),
                        *nodes = object ? json_member(object, "nodes", json_type_array) : NULL;
     struct decision_start *start = &ret->start;
-    int64_t port, world, spare, down;
+    int64_t port, world, spare, down, resume = -1;
 
     if (!nodes || json_object_array_length(nodes) != ret->node_count ||
         !order_text_get(object, "host", start->host, sizeof(start->host)) || !start->host[0] ||
@@ -106,6 +106,10 @@ static bool order_start_get(struct json_object *root, struct decision *ret)
         !order_number_get(object, "clock_ns", -ORDER_CLOCK_MAX_NS, ORDER_CLOCK_MAX_NS,
                           &start->clock_ns))
         return false;
+    if (json_object_object_get(object, "resume") &&
+        !order_number_get(object, "resume", 0, INT64_MAX - 1, &resume))
+        return false;
+    start->resume = resume < 0 ? UINT64_MAX : (uint64_t)resume;
     start->port = (uint16_t)port;
     start->world = (uint32_t)world;
     start->spare = (uint32_t)spare;

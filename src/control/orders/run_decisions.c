@@ -225,6 +225,7 @@ static struct json_object *decisions_start_json(const struct decision *decision)
     ADD("spare", json_object_new_int64(start->spare));
     ADD("down", json_object_new_int64(start->down));
     ADD("clock_ns", json_object_new_int64(start->clock_ns));
+    ADD("resume", record_step_json(start->resume));
     for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
         struct json_object *node = json_object_new_object();
 

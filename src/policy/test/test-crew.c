@@ -75,6 +75,7 @@ static struct member *join(struct scene *scene, const char *node, uint32_t life)
                                .port = (uint16_t)(1000 + life),
                                .state = MEMBER_IDLE,
                                .culprit = -1,
+                               .resume = life == 10 ? 60 : 61,
                                .ranks = 4,
                                .nodes_min = scene->min,
                                .nodes_max = scene->max,
@@ -168,6 +169,7 @@ static void an_attempt_starts_when_all_nodes_have_joined(void **state)
     assert_string_equal(start->start.host, "10.0.0.9");
     assert_int_equal(start->start.port, 1009);
     assert_int_equal(start->start.clock_ns, REAL_NS);
+    assert_int_equal(start->start.resume, 60); /* that both see */
 }
 
 static void all_are_stopped_before_any_starts_again(void **state)
@@ -204,9 +206,12 @@ static void a_spare_takes_the_ranks_of_a_lost_node(void **state)
     order_is(scene, ACTION_START, 0);
     passes(scene, 2, &scene->member[0]);
     assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n2"); /* who reports */
+    scene->member[1].resume = 80;
+    scene->member[2].resume = 40;
     says(scene, &scene->member[1], MEMBER_STOPPED, 0);
     passes(scene, 1, &scene->member[0]);
     start = order_is(scene, ACTION_START, 1);
+    assert_int_equal(start->start.resume, 80); /* n3 has looked long ago */
     assert_string_equal(start->node[0], "n3");
     assert_string_equal(start->node[1], "n2"); /* keeps its ranks */
     assert_string_equal(start->start.host, "10.0.0.13");

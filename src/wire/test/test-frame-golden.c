@@ -312,7 +312,8 @@ static struct decision make_start(void)
                                             .life = { 77, 78 },
                                             .spare = 4,
                                             .down = 2,
-                                            .clock_ns = REAL - MONO } };
+                                            .clock_ns = REAL - MONO,
+                                            .resume = 400 } };
 
     decision_identify(&decision, "r1");
     return decision;
@@ -333,6 +334,7 @@ static const struct member member = { .mono_ns = MONO,
                                       .nodes_min = 1,
                                       .nodes_max = 2,
                                       .max_restarts = 3,
+                                      .resume = 400,
                                       .lease_ns = 10000000000,
                                       .join_ns = 600000000000,
                                       .backoff_ns = 1000000000 };
