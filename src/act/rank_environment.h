@@ -30,8 +30,8 @@ struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *nccl_plugin;          /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
     const char *warm_modules;         /* NULL: there is no LOCKSTEP_WARM */
     const struct layout_place *place; /* NULL: all ranks are here */
-    const char *resume; /* path of a checkpoint; "": there is none; NULL: nobody knows */
-    const char *library;              /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
+    const char *resume;  /* path of a checkpoint; "": there is none; NULL: nobody knows */
+    const char *library; /* NULL or empty: there is no LOCKSTEP_LAUNCHER_LIB */
 };
 
 /* Puts NAME=VALUE and a NUL for each variable.  Of a command that is no rank only ours. */

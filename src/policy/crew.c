@@ -20,6 +20,7 @@
 #define CREW_TICK_MAX_NS (2 * NS_PER_S) /* more between two ticks: the controller was away */
 #define CREW_BEGIN_NS (60 * NS_PER_S)   /* until a launcher that was told to start has started */
 #define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
+#define CREW_REPORT_NS (3 * NS_PER_S)
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
 
 void crew_destroy(struct crew *crew)
@@ -120,13 +121,17 @@ static void crew_order_keep(struct crew *crew, const struct decision *decision)
         crew->order[crew->orders++] = *decision;
 }
 
-/* Who comes late must not obey them. */
-static void crew_orders_supersede(struct policy *policy, const char *why)
+/* Who comes late must not obey them.  They keep their reasons, which people read. */
+static void crew_orders_supersede(struct policy *policy)
 {
     struct crew *crew = policy->crew;
 
-    for (size_t i = 0; i < crew->orders; i++)
+    for (size_t i = 0; i < crew->orders; i++) {
+        char why[sizeof(crew->order[i].why)];
+
+        memcpy(why, crew->order[i].why, sizeof(why));
         policy_change(policy, &crew->order[i], DECISION_SUPERSEDED, why);
+    }
     crew->orders = 0;
 }
 
@@ -172,7 +177,7 @@ static void crew_end(struct policy *policy)
     struct crew *crew = policy->crew;
     struct decision decision = crew_decision(crew, ACTION_END);
 
-    crew_orders_supersede(policy, "the run ends");
+    crew_orders_supersede(policy);
     crew_order(policy, &decision);
     crew_phase_set(crew, CREW_IS_OVER);
 }
@@ -200,9 +205,10 @@ static void crew_start(struct policy *policy, uint32_t nodes)
     crew->restarts += crew->begun;
     crew->attempt = crew_next_attempt(crew);
     crew->begun = true;
-    crew->wanted = false;
+    crew->wanted = crew->end_known = false;
+    crew->ended_ns = 0;
     crew_assign(crew, nodes);
-    crew_orders_supersede(policy, "the next attempt starts");
+    crew_orders_supersede(policy);
     for (uint32_t slot = 0; slot < nodes; slot += filled) {
         struct decision decision;
 
@@ -276,7 +282,7 @@ static void crew_stop(struct policy *policy, int32_t culprit)
     decision = crew_decision(crew, ACTION_STOP);
     if (culprit >= 0)
         decision.rank[decision.rank_count++] = (uint32_t)culprit;
-    crew_orders_supersede(policy, "the attempt stops");
+    crew_orders_supersede(policy);
     crew_order(policy, &decision);
     crew_phase_set(crew, CREW_STOPS);
 }
@@ -345,6 +351,42 @@ static void crew_run(struct policy *policy)
     crew_end(policy);
 }
 
+void crew_attempt_failed(struct policy *policy, uint32_t attempt)
+{
+    struct crew *crew = policy->crew;
+
+    if (crew && crew->begun && attempt == crew->attempt)
+        crew->end_known = true;
+}
+
+/* Who was to report the end of the attempt is lost: another one does. */
+static void crew_stop_again(struct policy *policy)
+{
+    struct crew *crew = policy->crew;
+    const struct crew_member *reporter = crew_reporter(crew);
+    struct decision decision;
+
+    if (crew->end_known || crew->orders != 1 || !reporter ||
+        strcmp(crew->order[0].node[0], reporter->last.node) == 0)
+        return;
+    decision = crew_decision(crew, ACTION_STOP);
+    crew_orders_supersede(policy);
+    crew_order(policy, &decision);
+}
+
+/* The attempt is over, and nobody has said so yet. */
+static bool crew_waits_for_report(struct policy *policy)
+{
+    struct crew *crew = policy->crew;
+
+    if (crew->end_known || !crew_reporter(crew))
+        return false;
+    if (!crew->ended_ns)
+        crew->ended_ns = crew->clock_ns;
+    crew_stop_again(policy);
+    return crew->clock_ns - crew->ended_ns < CREW_REPORT_NS;
+}
+
 /* Some ranks of the attempt may still be there. */
 static bool crew_has_ranks(const struct crew *crew, const struct crew_member *member)
 {
@@ -370,6 +412,8 @@ static void crew_wait_stopped(struct policy *policy)
             return;
         member->out = true;
     }
+    if (crew_waits_for_report(policy))
+        return;
     if (crew->final)
         crew_end(policy);
     else

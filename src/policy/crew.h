@@ -40,8 +40,10 @@ struct crew {
     /* Time that passed while the controller ran, so that its own absence is nobody's silence. */
     int64_t clock_ns, tick_ns;
     int64_t since_ns; /* the phase, by that clock */
+    int64_t ended_ns; /* nobody has had ranks of the attempt since; 0: somebody has */
     bool wanted;      /* a decision of another rule wants the attempt to stop */
     bool final;       /* there is no further attempt */
+    bool end_known;   /* somebody has reported the end of the attempt */
     int32_t status;   /* of the attempt that stops */
     char why[160];
     struct decision *order; /* the newest, until others take their place */

@@ -94,6 +94,7 @@ void policy_verdict(struct policy *policy, const struct verdict *verdict)
 
 void policy_attempt_failed(struct policy *policy, uint32_t attempt, int64_t real_ns)
 {
+    crew_attempt_failed(policy, attempt);
     if (attempt == policy->attempt)
         crash_loop_failed(policy, real_ns);
 }

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "core/clean.h"
+#include "core/hash.h"
 #include "wire/decision.h"
 #include "wire/facts.h"
 #include "wire/verdict.h"
@@ -19,6 +20,12 @@ void recovery_fini(struct recovery *recovery)
 {
     map_fini(&recovery->clock);
     map_fini(&recovery->first);
+}
+
+/* The launchers of several nodes have one name. */
+static uint64_t recovery_key(const struct frame *frame)
+{
+    return hash64_u64(frame->sender, frame->boot);
 }
 
 /* 0: the clock of the sender is not known. */
@@ -100,6 +107,16 @@ static void recovery_outcome(struct recovery *recovery, const struct outcome *ou
         recovery->decide_ns = outcome->began_real_ns;
 }
 
+/* Several nodes: from then on all of them stop. */
+static void recovery_decision(struct recovery *recovery, const struct decision *decision)
+{
+    if (decision->action != ACTION_STOP || decision->state != DECISION_ORDERED ||
+        decision->attempt != recovery->attempt || !recovery->fault_ns ||
+        recovery->decide_ns != recovery->detect_ns)
+        return;
+    recovery->decide_ns = MAX(decision->decided_real_ns, recovery->detect_ns);
+}
+
 int recovery_frame(struct recovery *recovery, const struct frame *frame, bool own)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
@@ -109,20 +126,23 @@ int recovery_frame(struct recovery *recovery, const struct frame *frame, bool ow
     struct fact_exit exit;
     struct fact_step step;
     struct fact_run run;
+    struct decision decision;
 
+    if (own && frame->type == FRAME_DECISION && decision_get(in, &decision) == 0)
+        recovery_decision(recovery, &decision);
     if (own && frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
         recovery_verdict(recovery, &verdict);
     if (own)
         return 0;
     switch (frame->type) {
     case FRAME_HELLO:
-        return fact_hello_get(in, &hello) < 0 || map_put(&recovery->clock, frame->sender,
+        return fact_hello_get(in, &hello) < 0 || map_put(&recovery->clock, recovery_key(frame),
                                                          (uint64_t)(hello.real_ns - hello.mono_ns))
                    ? 0
                    : -ENOMEM;
     case FRAME_EXIT:
         if (fact_exit_get(in, &exit) == 0)
-            recovery_exit(recovery, frame->sender, &exit);
+            recovery_exit(recovery, recovery_key(frame), &exit);
         return 0;
     case FRAME_OUTCOME:
         if (outcome_get(in, &outcome) == 0)
@@ -133,8 +153,9 @@ int recovery_frame(struct recovery *recovery, const struct frame *frame, bool ow
             recovery_begin(recovery, &run);
         return 0;
     case FRAME_STEP:
-        return fact_step_head_get(in, &step) < 0 ? 0
-                                                 : recovery_step(recovery, frame->sender, &step);
+        return fact_step_head_get(in, &step) < 0
+                   ? 0
+                   : recovery_step(recovery, recovery_key(frame), &step);
     default:
         return 0;
     }

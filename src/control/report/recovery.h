@@ -16,7 +16,7 @@
 #include "wire/frame.h"
 
 struct recovery {
-    struct map clock;                       /* sender → real minus monotonic time */
+    struct map clock;                       /* sender and its boot → real minus monotonic time */
     uint32_t attempt;                       /* the newest */
     int64_t fault_ns, detect_ns, decide_ns; /* of this attempt; 0: none; all by the real clock */
     struct run_summary_parts *parts;        /* of the attempt before, being measured; NULL: none */

@@ -93,6 +93,8 @@ static void says(struct scene *scene, struct member *member, enum member_state s
 {
     member->state = (uint8_t)state;
     member->attempt = attempt;
+    if (state == MEMBER_FAILED || state == MEMBER_STOPPED)
+        policy_attempt_failed(scene->policy, attempt, REAL_NS + scene->now_ns);
     assert_int_equal(policy_member(scene->policy, member), 0);
 }
 
@@ -216,6 +218,24 @@ static void a_spare_takes_the_ranks_of_a_lost_node(void **state)
     assert_string_equal(start->node[1], "n2"); /* keeps its ranks */
     assert_string_equal(start->start.host, "10.0.0.13");
     assert_int_equal(start->start.down, 4);
+}
+
+/* The first node had to report the end of the attempt, and is lost. */
+static void another_node_reports_the_end_of_the_attempt(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    scene->member[1].state = MEMBER_FAILED; /* it notices before anybody else does */
+    scene->member[1].culprit = 5;
+    passes(scene, 1, &scene->member[0]);
+    assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n1");
+    passes(scene, 10, &scene->member[0]);
+    assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n2");
+    assert_non_null(strstr(order(scene)->why, "node n1 is lost"));
+    policy_attempt_failed(scene->policy, 0, REAL_NS + scene->now_ns);
+    passes(scene, 1, &scene->member[0]);
+    order_is(scene, ACTION_START, 1);
 }
 
 static void a_controller_that_was_away_loses_nobody(void **state)
@@ -390,6 +410,7 @@ int main(void)
         SCENE(an_attempt_starts_when_all_nodes_have_joined),
         SCENE(all_are_stopped_before_any_starts_again),
         SCENE(a_spare_takes_the_ranks_of_a_lost_node),
+        SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
         SCENE(it_goes_on_with_fewer_nodes_if_that_is_allowed),
