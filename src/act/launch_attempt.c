@@ -18,7 +18,7 @@
 #include "act/attach.h"
 #include "act/keeper/keeper_wire.h"
 #include "act/launch_private.h"
-#include "act/resume.h"
+#include "act/newest_point.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -52,15 +52,15 @@ static int attempt_rank_start(struct launch *launch, uint32_t rank,
  */
 static int attempt_resume(struct launch *launch, char *ret, size_t room, struct err *err)
 {
-    struct resume resume = { .step = RESUME_NONE };
-    uint64_t agreed = RESUME_NONE;
+    struct newest_point resume = { .step = NEWEST_POINT_NONE };
+    uint64_t agreed = NEWEST_POINT_NONE;
     bool several = launch_crew_resume(launch, &agreed);
-    int r = several && agreed == RESUME_NONE
+    int r = several && agreed == NEWEST_POINT_NONE
                 ? 0
-                : resume_find(launch->plan->checkpoints, agreed, &resume, err);
+                : newest_point_find(launch->plan->checkpoints, agreed, &resume, err);
 
     ret[0] = '\0';
-    if (several && agreed != RESUME_NONE && r == 0 && resume.step != agreed)
+    if (several && agreed != NEWEST_POINT_NONE && r == 0 && resume.step != agreed)
         r = err_set(err, -ENOENT, "%s: the checkpoint of step %llu is not there",
                     launch->plan->checkpoints, (unsigned long long)agreed);
     if (r < 0 && several)
@@ -69,7 +69,7 @@ static int attempt_resume(struct launch *launch, char *ret, size_t room, struct 
         output_message(launch->output, "%s; LOCKSTEP_RESUME is empty", err->text);
     else if (resume.skipped[0])
         output_message(launch->output, "checkpoint not taken: %s", resume.skipped);
-    if (resume.step == RESUME_NONE)
+    if (resume.step == NEWEST_POINT_NONE)
         return 0;
     snprintf(ret, room, "%s/%s", launch->plan->checkpoints, resume.name);
     output_message(launch->output, "checkpoint to begin with: %s", resume.name);

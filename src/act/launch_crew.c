@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "act/launch_private.h"
+#include "act/newest_point.h"
 #include "act/orders/acknowledged.h"
-#include "act/resume.h"
 #include "base/net/address.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -179,11 +179,11 @@ bool launch_crew_resume(const struct launch *launch, uint64_t *ret)
 static void crew_look_for_checkpoint(struct launch *launch)
 {
     struct member *self = &launch->crew->self;
-    struct resume resume = { .step = RESUME_NONE };
+    struct newest_point resume = { .step = NEWEST_POINT_NONE };
     struct err err = { "" };
 
     if (launch->plan->checkpoints &&
-        resume_find(launch->plan->checkpoints, RESUME_NONE, &resume, &err) < 0)
+        newest_point_find(launch->plan->checkpoints, NEWEST_POINT_NONE, &resume, &err) < 0)
         output_message(launch->output, "%s", err.text);
     self->resume = resume.step;
 }

@@ -39,7 +39,7 @@ static void run_directory_host(char ret[static 64])
 }
 
 /* One of several launchers. */
-static int launch_check_crew(const struct launch_plan *plan, struct err *err)
+static int run_directory_check_crew(const struct launch_plan *plan, struct err *err)
 {
     if (!plan->ranks || plan->nodes > 1)
         return err_set(err, -EINVAL, "--nnodes: needs -n, the ranks of each node, and no --nodes");
@@ -62,7 +62,7 @@ static int launch_check_crew(const struct launch_plan *plan, struct err *err)
 }
 
 /* A name that may stand in a path and in a sentence. */
-static int launch_check_node(const char *node, struct err *err)
+static int run_directory_check_node(const char *node, struct err *err)
 {
     size_t size = strlen(node);
 
@@ -88,9 +88,9 @@ int launch_check(const struct launch_plan *plan, struct err *err)
     if (plan->nodes < 1 || (plan->nodes > 1 && plan->nodes > plan->ranks))
         return err_set(err, -EINVAL, "--nodes %u: expected 1 to the number of ranks, %u",
                        plan->nodes, plan->ranks);
-    if (plan->node && launch_check_node(plan->node, err) < 0)
+    if (plan->node && run_directory_check_node(plan->node, err) < 0)
         return -EINVAL;
-    if (plan->nodes_max && launch_check_crew(plan, err) < 0)
+    if (plan->nodes_max && run_directory_check_crew(plan, err) < 0)
         return -EINVAL;
     return plan->name ? paths_check_run(plan->name, err) : 0;
 }

@@ -40,8 +40,9 @@ static const struct opt run_opts[] = {
       false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
       "simulate K nodes: the ranks are spread over K node names", NULL, false },
-    { "nnodes", 0, OPT_TEXT, offsetof(struct run_settings, nnodes), "[MIN:]MAX",
-      "this is one of MAX nodes, each with its own lockstep run, -n ranks and the same --name",
+    { "nnodes", 0, OPT_TEXT, offsetof(struct run_settings, nnodes), "NODES",
+      "this is one of NODES nodes (or MIN:MAX), each with its own lockstep run, -n ranks and the "
+      "same --name",
       NULL, false },
     { "node", 0, OPT_TEXT, offsetof(struct run_settings, node), "NAME",
       "name of this node, default the host name", NULL, false },

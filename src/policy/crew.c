@@ -23,7 +23,7 @@
 #define CREW_REPORT_NS (3 * NS_PER_S)
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
 
-void crew_destroy(struct crew *crew)
+void crew_destroy(struct policy_crew *crew)
 {
     if (!crew)
         return;
@@ -32,7 +32,7 @@ void crew_destroy(struct crew *crew)
     free(crew);
 }
 
-size_t crew_bytes(const struct crew *crew)
+size_t crew_bytes(const struct policy_crew *crew)
 {
     return crew ? sizeof(*crew) + crew->room * sizeof(*crew->member) +
                       crew->order_room * sizeof(*crew->order)
@@ -41,7 +41,7 @@ size_t crew_bytes(const struct crew *crew)
 
 /* ---- launchers ---- */
 
-static struct crew_member *crew_find(const struct crew *crew, const char *node)
+static struct crew_member *crew_find(const struct policy_crew *crew, const char *node)
 {
     for (size_t i = 0; i < crew->count; i++) {
         if (strcmp(crew->member[i].last.node, node) == 0)
@@ -50,7 +50,7 @@ static struct crew_member *crew_find(const struct crew *crew, const char *node)
     return NULL;
 }
 
-static struct crew_member *crew_add(struct crew *crew)
+static struct crew_member *crew_add(struct policy_crew *crew)
 {
     if (crew->count == CREW_MEMBERS_MAX ||
         !ARRAY_FIT_ZERO(crew->member, crew->room, crew->count + 1))
@@ -69,7 +69,7 @@ static void crew_reborn(struct crew_member *member)
 
 int policy_member(struct policy *policy, const struct member *fact)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     struct crew_member *member;
 
     if (!crew)
@@ -90,7 +90,7 @@ int policy_member(struct policy *policy, const struct member *fact)
     return 0;
 }
 
-static void crew_listen(struct crew *crew, int64_t now_ns)
+static void crew_listen(struct policy_crew *crew, int64_t now_ns)
 {
     int64_t gap_ns = crew->tick_ns ? MAX(now_ns - crew->tick_ns, 0) : 0;
 
@@ -109,13 +109,13 @@ static void crew_listen(struct crew *crew, int64_t now_ns)
 
 /* ---- orders ---- */
 
-static void crew_phase_set(struct crew *crew, enum crew_phase phase)
+static void crew_phase_set(struct policy_crew *crew, enum crew_phase phase)
 {
     crew->phase = phase;
     crew->since_ns = crew->clock_ns;
 }
 
-static void crew_order_keep(struct crew *crew, const struct decision *decision)
+static void crew_order_keep(struct policy_crew *crew, const struct decision *decision)
 {
     if (ARRAY_FIT(crew->order, crew->order_room, crew->orders + 1))
         crew->order[crew->orders++] = *decision;
@@ -124,7 +124,7 @@ static void crew_order_keep(struct crew *crew, const struct decision *decision)
 /* Who comes late must not obey them.  They keep their reasons, which people read. */
 static void crew_orders_supersede(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
 
     for (size_t i = 0; i < crew->orders; i++) {
         char why[sizeof(crew->order[i].why)];
@@ -142,7 +142,7 @@ static void crew_order(struct policy *policy, struct decision *decision)
 }
 
 /* Who reports the end of the attempt or the run: the first node, or the first that is still there. */
-static const struct crew_member *crew_reporter(const struct crew *crew)
+static const struct crew_member *crew_reporter(const struct policy_crew *crew)
 {
     for (uint32_t slot = 0; slot < crew->nodes; slot++) {
         const struct crew_member *member = crew_slot(crew, slot);
@@ -157,7 +157,7 @@ static const struct crew_member *crew_reporter(const struct crew *crew)
     return NULL;
 }
 
-static struct decision crew_decision(const struct crew *crew, enum action action)
+static struct decision crew_decision(const struct policy_crew *crew, enum action action)
 {
     struct decision decision = { .action = (uint8_t)action,
                                  .target = TARGET_RUN,
@@ -174,7 +174,7 @@ static struct decision crew_decision(const struct crew *crew, enum action action
 
 static void crew_end(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     struct decision decision = crew_decision(crew, ACTION_END);
 
     crew_orders_supersede(policy);
@@ -185,7 +185,7 @@ static void crew_end(struct policy *policy)
 /* ---- an attempt starts ---- */
 
 /* Larger than any that a launcher has seen: one may have run before the controller knew of it. */
-static uint32_t crew_next_attempt(const struct crew *crew)
+static uint32_t crew_next_attempt(const struct policy_crew *crew)
 {
     uint32_t next = crew->begun ? crew->attempt + 1 : 0;
 
@@ -199,7 +199,7 @@ static uint32_t crew_next_attempt(const struct crew *crew)
 
 static void crew_start(struct policy *policy, uint32_t nodes)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     uint32_t filled, max = crew->member[0].last.nodes_max;
 
     crew->restarts += crew->begun;
@@ -224,7 +224,7 @@ static void crew_start(struct policy *policy, uint32_t nodes)
 }
 
 /* Most failures do not repeat: the first restart is not put off. */
-static int64_t crew_pause_ns(const struct crew *crew)
+static int64_t crew_pause_ns(const struct policy_crew *crew)
 {
     int64_t pause_ns = crew->restarts ? crew->member[0].last.backoff_ns : 0;
 
@@ -235,7 +235,7 @@ static int64_t crew_pause_ns(const struct crew *crew)
 
 static void crew_gather(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     const struct member *first = &crew->member[0].last;
     uint32_t fit = crew_fit_count(crew);
     bool waited = crew->clock_ns - crew->since_ns >= first->join_ns;
@@ -273,7 +273,7 @@ static bool crew_forbids_restart(const struct policy *policy, int32_t status)
 
 static void crew_stop(struct policy *policy, int32_t culprit)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     struct decision decision;
 
     if (crew->restarts >= crew->member[0].last.max_restarts ||
@@ -287,14 +287,14 @@ static void crew_stop(struct policy *policy, int32_t culprit)
     crew_phase_set(crew, CREW_STOPS);
 }
 
-static void crew_say_lost(struct crew *crew, const struct crew_member *member)
+static void crew_say_lost(struct policy_crew *crew, const struct crew_member *member)
 {
     snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.0f s",
              member->last.node, (double)member->last.lease_ns / 1e9);
 }
 
 /* Why the attempt cannot go on because of this launcher; false: it can. */
-static bool crew_broke(struct crew *crew, struct crew_member *member)
+static bool crew_broke(struct policy_crew *crew, struct crew_member *member)
 {
     const struct member *last = &member->last;
     bool ours = last->attempt == crew->attempt;
@@ -325,7 +325,7 @@ static bool crew_broke(struct crew *crew, struct crew_member *member)
 
 static void crew_run(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     uint32_t done = 0;
 
     if (crew->wanted) {
@@ -353,7 +353,7 @@ static void crew_run(struct policy *policy)
 
 void crew_attempt_failed(struct policy *policy, uint32_t attempt)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
 
     if (crew && crew->begun && attempt == crew->attempt)
         crew->end_known = true;
@@ -362,7 +362,7 @@ void crew_attempt_failed(struct policy *policy, uint32_t attempt)
 /* Who was to report the end of the attempt is lost: another one does. */
 static void crew_stop_again(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     const struct crew_member *reporter = crew_reporter(crew);
     struct decision decision;
 
@@ -377,7 +377,7 @@ static void crew_stop_again(struct policy *policy)
 /* The attempt is over, and nobody has said so yet. */
 static bool crew_waits_for_report(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
 
     if (crew->end_known || !crew_reporter(crew))
         return false;
@@ -388,7 +388,7 @@ static bool crew_waits_for_report(struct policy *policy)
 }
 
 /* Some ranks of the attempt may still be there. */
-static bool crew_has_ranks(const struct crew *crew, const struct crew_member *member)
+static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_member *member)
 {
     const struct member *last = &member->last;
 
@@ -399,7 +399,7 @@ static bool crew_has_ranks(const struct crew *crew, const struct crew_member *me
 
 static void crew_wait_stopped(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
 
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
@@ -424,7 +424,7 @@ static void crew_wait_stopped(struct policy *policy)
 
 void crew_tick(struct policy *policy)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
 
     if (!crew || !crew->count || crew->phase == CREW_IS_OVER || policy->view->last)
         return;
@@ -441,7 +441,7 @@ void crew_tick(struct policy *policy)
 
 void crew_decided(struct policy *policy, const struct decision *decision)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     bool nodes = decision->action == ACTION_SWAP || decision->action == ACTION_RESTART_WITHOUT,
          gives_up = decision->action == ACTION_GIVE_UP;
 
@@ -464,7 +464,7 @@ void crew_decided(struct policy *policy, const struct decision *decision)
 
 uint32_t crew_spares(const struct policy *policy)
 {
-    const struct crew *crew = policy->crew;
+    const struct policy_crew *crew = policy->crew;
     uint32_t count = 0;
 
     for (size_t i = 0; crew && i < crew->count; i++)
@@ -479,12 +479,12 @@ size_t policy_members(const struct policy *policy)
 
 bool crew_may_shrink(const struct policy *policy)
 {
-    const struct crew *crew = policy->crew;
+    const struct policy_crew *crew = policy->crew;
 
     return crew && crew->count && crew->nodes > crew->member[0].last.nodes_min;
 }
 
-static void crew_follow_start(struct crew *crew, const struct decision *decision)
+static void crew_follow_start(struct policy_crew *crew, const struct decision *decision)
 {
     uint32_t ranks = crew->count ? crew->member[0].last.ranks : 1;
 
@@ -508,7 +508,7 @@ static void crew_follow_start(struct crew *crew, const struct decision *decision
 /* Of a log whose ticks are partly gone: as it was decided then. */
 void crew_follow_log(struct policy *policy, const struct decision *decision)
 {
-    struct crew *crew = policy->crew;
+    struct policy_crew *crew = policy->crew;
     bool is_order = decision->action == ACTION_START || decision->action == ACTION_STOP ||
                     decision->action == ACTION_END;
 

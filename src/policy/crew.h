@@ -30,7 +30,7 @@ struct crew_member {
     uint32_t slot; /* number of the node in the attempt; CREW_NO_SLOT: not in it */
 };
 
-struct crew {
+struct policy_crew {
     struct crew_member *member; /* in the order in which they joined */
     size_t count, room;
     enum crew_phase phase;
@@ -52,13 +52,14 @@ struct crew {
 
 /* ---- crew_plan.c: who starts which ranks ---- */
 
-bool crew_is_fit(const struct crew *crew, const struct crew_member *member); /* for an attempt */
-uint32_t crew_fit_count(const struct crew *crew);
+bool crew_is_fit(const struct policy_crew *crew,
+                 const struct crew_member *member); /* for an attempt */
+uint32_t crew_fit_count(const struct policy_crew *crew);
 /* Gives a slot to that many launchers.  Those that had one in the last attempt come first, and keep it if they can. */
-void crew_assign(struct crew *crew, uint32_t nodes);
-struct crew_member *crew_slot(const struct crew *crew, uint32_t slot); /* NULL: nobody */
+void crew_assign(struct policy_crew *crew, uint32_t nodes);
+struct crew_member *crew_slot(const struct policy_crew *crew, uint32_t slot); /* NULL: nobody */
 /* START decisions for the assignment: returns how many follow at or after `slot`, in *ret. */
-uint32_t crew_start_fill(const struct crew *crew, uint32_t slot, int64_t clock_ns,
+uint32_t crew_start_fill(const struct policy_crew *crew, uint32_t slot, int64_t clock_ns,
                          struct decision *ret);
 
 #endif

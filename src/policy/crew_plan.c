@@ -50,7 +50,7 @@ static int crew_name_compare(const char *a, const char *b)
     return differ ? differ : strcmp(a, b);
 }
 
-bool crew_is_fit(const struct crew *crew, const struct crew_member *member)
+bool crew_is_fit(const struct policy_crew *crew, const struct crew_member *member)
 {
     const struct member *first = &crew->member[0].last, *last = &member->last;
 
@@ -59,7 +59,7 @@ bool crew_is_fit(const struct crew *crew, const struct crew_member *member)
            last->nodes_max == first->nodes_max && last->nodes_min == first->nodes_min;
 }
 
-uint32_t crew_fit_count(const struct crew *crew)
+uint32_t crew_fit_count(const struct policy_crew *crew)
 {
     uint32_t count = 0;
 
@@ -68,7 +68,7 @@ uint32_t crew_fit_count(const struct crew *crew)
     return count;
 }
 
-struct crew_member *crew_slot(const struct crew *crew, uint32_t slot)
+struct crew_member *crew_slot(const struct policy_crew *crew, uint32_t slot)
 {
     for (size_t i = 0; i < crew->count; i++) {
         if (crew->member[i].slot == slot)
@@ -78,7 +78,7 @@ struct crew_member *crew_slot(const struct crew *crew, uint32_t slot)
 }
 
 /* Of those without a slot, the fit one whose name comes first. */
-static struct crew_member *crew_next_new(const struct crew *crew)
+static struct crew_member *crew_next_new(const struct policy_crew *crew)
 {
     struct crew_member *best = NULL;
 
@@ -93,7 +93,7 @@ static struct crew_member *crew_next_new(const struct crew *crew)
 }
 
 /* Those that stay move together where there is no longer room for all. */
-static void crew_close_ranks(struct crew *crew, uint32_t nodes)
+static void crew_close_ranks(struct policy_crew *crew, uint32_t nodes)
 {
     uint32_t next = 0;
 
@@ -105,7 +105,7 @@ static void crew_close_ranks(struct crew *crew, uint32_t nodes)
     }
 }
 
-void crew_assign(struct crew *crew, uint32_t nodes)
+void crew_assign(struct policy_crew *crew, uint32_t nodes)
 {
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
@@ -129,7 +129,7 @@ void crew_assign(struct crew *crew, uint32_t nodes)
 }
 
 /* Places of launchers that could start ranks and have none, and of those that cannot. */
-static void crew_places(const struct crew *crew, struct decision_start *start)
+static void crew_places(const struct policy_crew *crew, struct decision_start *start)
 {
     for (size_t i = 0; i < crew->count; i++) {
         const struct crew_member *member = &crew->member[i];
@@ -146,7 +146,7 @@ static void crew_places(const struct crew *crew, struct decision_start *start)
 /* The newest checkpoint that all see.  Launchers that waited have not looked since: those of the last attempt have, and a
  * checkpoint is for all.
  */
-static uint64_t crew_resume(const struct crew *crew)
+static uint64_t crew_resume(const struct policy_crew *crew)
 {
     uint64_t step = UINT64_MAX;
     bool any_kept = false;
@@ -165,7 +165,7 @@ static uint64_t crew_resume(const struct crew *crew)
     return step;
 }
 
-uint32_t crew_start_fill(const struct crew *crew, uint32_t slot, int64_t clock_ns,
+uint32_t crew_start_fill(const struct policy_crew *crew, uint32_t slot, int64_t clock_ns,
                          struct decision *ret)
 {
     const struct crew_member *first = crew_slot(crew, 0);

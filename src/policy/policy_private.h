@@ -186,7 +186,7 @@ struct policy {
     uint32_t observed_count;
     struct limits_used used;
     struct crash_loop crash_loop;
-    struct crew *crew;          /* NULL: there is one launcher, or none */
+    struct policy_crew *crew;   /* NULL: there is one launcher, or none */
     double checkpoint_seconds;  /* in the ledger, when the newest one was noticed */
     int64_t checkpoint_real_ns; /* then; 0: none in this attempt */
     /* During a tick. */
@@ -223,9 +223,9 @@ void at_step_follow_log(struct policy *policy, const struct decision *decision);
 
 #define CREW_HANG_STATUS 124 /* as timeout(1) has it */
 
-struct crew;
-void crew_destroy(struct crew *crew); /* NULL is fine */
-size_t crew_bytes(const struct crew *crew);
+struct policy_crew;
+void crew_destroy(struct policy_crew *crew); /* NULL is fine */
+size_t crew_bytes(const struct policy_crew *crew);
 void crew_tick(struct policy *policy);
 void crew_decided(struct policy *policy, const struct decision *decision); /* by another rule */
 void crew_attempt_failed(struct policy *policy, uint32_t attempt); /* its end was reported */

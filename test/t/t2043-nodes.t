@@ -24,6 +24,12 @@ is "all ranks are observed as one run" "$(number ranks_seen)" 4
 # A rank is killed: all ranks of both nodes are restarted, from the newest checkpoint.
 launch killed n1 2 2 200
 launch killed n2 2 2 200
+await steps_beyond killed 1
+launch killed n3 2 2 200
+await grep -q joined "$TAP/killed/n3.err"
+kill -TERM "$(launcher killed n3)"
+await ended killed n3
+is "a spare that is told to end does" "$(cat "$TAP/killed/n3.status")" 143
 await saved killed 40
 kill -9 "$(cat "$TAP"/killed/pid.0.3.n2)"
 await ended killed n1 n2
@@ -57,6 +63,10 @@ has "with its ranks" 'attempt [1-9]: ranks 0 to 1 of 4 on n3' "$TAP/lost/n3.err"
 has "the other node keeps its own" 'attempt [1-9]: ranks 2 to 3 of 4 on n2' "$TAP/lost/n2.err"
 has "they go on from a checkpoint" 'restored from checkpoint of step' "$TAP/lost/n3.out"
 whole lost
+"$LOCKSTEP" why lost >"$TAP/out" 2>"$TAP/err"
+has "why names the lost node as the reason of the restart" 'attempt 0 ended: node n1 is lost' "$TAP/out"
+has "and has the parts of the restart" 'stop [0-9.]+, start [0-9.]+, init and load' "$TAP/out"
+has "and the time that the places of the lost node were down" '^  down ' "$TAP/out"
 [ $tap_failed = 0 ] || show_run lost
 await ended cut n1 n3
 is "a spare takes the place of a node that is cut off" "$(cat "$TAP/cut/n1.status" "$TAP/cut/n3.status" | tr '\n' ' ')" '0 0 '

@@ -1,8 +1,8 @@
-/* resume.c - the newest verified checkpoint of a directory.
+/* newest_point.c - the newest verified checkpoint of a directory.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "act/resume.h"
+#include "act/newest_point.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define RESUME_WAIT_NS (5 * NS_PER_S)
+#define NEWEST_POINT_WAIT_NS (5 * NS_PER_S)
 
-struct resume_answer { /* one write to a pipe */
+struct newest_point_answer { /* one write to a pipe */
     int32_t result;
-    struct resume resume;
+    struct newest_point resume;
 };
 
-static void resume_skip(const struct point *point, struct resume *ret)
+static void newest_point_skip(const struct point *point, struct newest_point *ret)
 {
     if (ret->skipped[0])
         return;
@@ -35,20 +35,20 @@ static void resume_skip(const struct point *point, struct resume *ret)
 }
 
 /* In the child. */
-static int resume_look(const char *directory, uint64_t at_most, struct resume *ret)
+static int newest_point_look(const char *directory, uint64_t at_most, struct newest_point *ret)
 {
     CLEAN(fd_clean) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct points points = { 0 };
     int result = fd < 0 ? -errno : points_read(fd, POINTS_NAMES, &points, NULL);
 
-    for (size_t i = 0; result == 0 && i < points.count && ret->step == RESUME_NONE; i++) {
+    for (size_t i = 0; result == 0 && i < points.count && ret->step == NEWEST_POINT_NONE; i++) {
         struct point *point = &points.point[i];
 
         if (point->step > at_most)
             continue;
         point_read(fd, true, point);
         if (point->state != POINT_COMMITTED || !point->read_back || !point->published) {
-            resume_skip(point, ret);
+            newest_point_skip(point, ret);
             continue;
         }
         ret->step = point->step;
@@ -58,18 +58,18 @@ static int resume_look(const char *directory, uint64_t at_most, struct resume *r
     return result;
 }
 
-static _Noreturn void resume_child(const char *directory, uint64_t at_most, int out)
+static _Noreturn void newest_point_child(const char *directory, uint64_t at_most, int out)
 {
-    struct resume_answer answer = { .resume = { .step = RESUME_NONE } };
+    struct newest_point_answer answer = { .resume = { .step = NEWEST_POINT_NONE } };
 
-    answer.result = resume_look(directory, at_most, &answer.resume);
+    answer.result = newest_point_look(directory, at_most, &answer.resume);
     _exit(write(out, &answer, sizeof(answer)) == (ssize_t)sizeof(answer) ? 0 : 1);
 }
 
-static int resume_read(int in, struct resume_answer *ret)
+static int newest_point_read(int in, struct newest_point_answer *ret)
 {
     struct pollfd fd = { .fd = in, .events = POLLIN };
-    int64_t until_ns = time_mono_ns() + RESUME_WAIT_NS;
+    int64_t until_ns = time_mono_ns() + NEWEST_POINT_WAIT_NS;
     int ready;
 
     do
@@ -80,9 +80,10 @@ static int resume_read(int in, struct resume_answer *ret)
     return read(in, ret, sizeof(*ret)) == (ssize_t)sizeof(*ret) ? ret->result : -EIO;
 }
 
-int resume_find(const char *directory, uint64_t at_most, struct resume *ret, struct err *err)
+int newest_point_find(const char *directory, uint64_t at_most, struct newest_point *ret,
+                      struct err *err)
 {
-    struct resume_answer answer;
+    struct newest_point_answer answer;
     int fd[2], result;
     pid_t pid;
 
@@ -90,11 +91,11 @@ int resume_find(const char *directory, uint64_t at_most, struct resume *ret, str
         return err_set(err, -errno, "pipe: %m");
     pid = fork();
     if (pid == 0)
-        resume_child(directory, at_most, fd[1]);
+        newest_point_child(directory, at_most, fd[1]);
     result = pid < 0 ? -errno : 0;
     close(fd[1]);
     if (result == 0)
-        result = resume_read(fd[0], &answer);
+        result = newest_point_read(fd[0], &answer);
     close(fd[0]);
     if (pid > 0) {
         kill(pid, SIGKILL);
