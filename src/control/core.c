@@ -241,6 +241,7 @@ static int core_feed_run(struct core *core, struct reader in)
     case RUN_ATTEMPT_END:
         if (fact.attempt == core->judge.model.attempt)
             core->attempt_end_ns = fact.mono_ns;
+        policy_attempt_ended(core->policy, fact.attempt);
         ledger_attempt_end(core->judge.book, fact.attempt, fact.mono_ns, fact.status == 0);
         if (fact.attempt == core->judge.model.attempt && fact.status != 0 &&
             !fact_run_stopped(&fact)) {

@@ -141,7 +141,9 @@ static void crew_order(struct policy *policy, struct decision *decision)
     crew_order_keep(policy->crew, decision);
 }
 
-/* Who reports the end of the attempt or the run: the first node, or the first that is still there. */
+/* Who reports the end of the attempt or the run: the first node, or the first that is still there.  One that leaves waits a
+ * moment for that.
+ */
 static const struct crew_member *crew_reporter(const struct policy_crew *crew)
 {
     for (uint32_t slot = 0; slot < crew->nodes; slot++) {
@@ -152,6 +154,10 @@ static const struct crew_member *crew_reporter(const struct policy_crew *crew)
     }
     for (size_t i = 0; i < crew->count; i++) {
         if (!crew->member[i].lost && crew->member[i].last.state != MEMBER_LEFT)
+            return &crew->member[i];
+    }
+    for (size_t i = 0; i < crew->count; i++) {
+        if (!crew->member[i].lost)
             return &crew->member[i];
     }
     return NULL;
@@ -233,6 +239,21 @@ static int64_t crew_pause_ns(const struct policy_crew *crew)
     return MIN(pause_ns, MAX(CREW_BACKOFF_MAX_NS, crew->member[0].last.backoff_ns));
 }
 
+/* The last that was there has left.  Those that are lost may come back, and that alone ends nothing. */
+static bool crew_is_deserted(const struct policy_crew *crew)
+{
+    bool left = false;
+
+    for (size_t i = 0; i < crew->count; i++) {
+        const struct crew_member *member = &crew->member[i];
+
+        if (member->last.state != MEMBER_LEFT && !member->lost)
+            return false;
+        left |= member->last.state == MEMBER_LEFT;
+    }
+    return left;
+}
+
 static void crew_gather(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
@@ -240,6 +261,11 @@ static void crew_gather(struct policy *policy)
     uint32_t fit = crew_fit_count(crew);
     bool waited = crew->clock_ns - crew->since_ns >= first->join_ns;
 
+    if (crew_is_deserted(crew)) {
+        crew->status = crew->status ? crew->status : 1;
+        crew_end(policy);
+        return;
+    }
     if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
         return;
     if (fit >= first->nodes_max) {
@@ -302,24 +328,26 @@ static bool crew_broke(struct policy_crew *crew, struct crew_member *member)
     size_t room = sizeof(crew->why);
 
     crew->status = 1;
-    if (member->lost)
+    if (member->lost) {
         crew_say_lost(crew, member);
-    else if (member->gone)
+    } else if (member->gone) {
         snprintf(why, room, "the launcher on node %s was started again", last->node);
-    else if (last->state == MEMBER_LEFT)
+    } else if (last->state == MEMBER_LEFT) {
         snprintf(why, room, "the launcher on node %s ended", last->node);
-    else if (ours && (last->state == MEMBER_FAILING || last->state == MEMBER_FAILED)) {
+        crew->status = last->status ? last->status : 1;
+    } else if (ours && (last->state == MEMBER_FAILING || last->state == MEMBER_FAILED)) {
         snprintf(why, room, "rank %d on node %s ended with status %d", last->culprit, last->node,
                  last->status);
         crew->status = last->status ? last->status : 1;
-    } else if (ours && last->state == MEMBER_STOPPED)
+    } else if (ours && last->state == MEMBER_STOPPED) {
         snprintf(why, room, "node %s ended its ranks: it had no contact to the controller",
                  last->node);
-    else if (!ours && crew->clock_ns - crew->since_ns > CREW_BEGIN_NS) {
+    } else if (!ours && crew->clock_ns - crew->since_ns > CREW_BEGIN_NS) {
         snprintf(why, room, "node %s did not start its ranks", last->node);
         member->out = true;
-    } else
+    } else {
         return false;
+    }
     return true;
 }
 
@@ -351,7 +379,7 @@ static void crew_run(struct policy *policy)
     crew_end(policy);
 }
 
-void crew_attempt_failed(struct policy *policy, uint32_t attempt)
+void crew_attempt_ended(struct policy *policy, uint32_t attempt)
 {
     struct policy_crew *crew = policy->crew;
 

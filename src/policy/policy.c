@@ -92,9 +92,13 @@ void policy_verdict(struct policy *policy, const struct verdict *verdict)
     }
 }
 
+void policy_attempt_ended(struct policy *policy, uint32_t attempt)
+{
+    crew_attempt_ended(policy, attempt);
+}
+
 void policy_attempt_failed(struct policy *policy, uint32_t attempt, int64_t real_ns)
 {
-    crew_attempt_failed(policy, attempt);
     if (attempt == policy->attempt)
         crash_loop_failed(policy, real_ns);
 }

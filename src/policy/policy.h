@@ -39,6 +39,7 @@ void policy_steps_again(struct policy *policy); /* workers restarted: step numbe
 /* Some rank has begun this step.  One of another attempt than the newest is ignored. */
 void policy_step(struct policy *policy, uint32_t attempt, uint64_t step);
 void policy_verdict(struct policy *policy, const struct verdict *verdict); /* new or changed */
+void policy_attempt_ended(struct policy *policy, uint32_t attempt);        /* in whichever way */
 void policy_attempt_failed(struct policy *policy, uint32_t attempt, int64_t real_ns);
 /* The table of actions: without one only requests and consents are decided.  -ENOMEM. */
 int policy_take_table(struct policy *policy, const struct policy_table *table);

@@ -228,7 +228,7 @@ void crew_destroy(struct policy_crew *crew); /* NULL is fine */
 size_t crew_bytes(const struct policy_crew *crew);
 void crew_tick(struct policy *policy);
 void crew_decided(struct policy *policy, const struct decision *decision); /* by another rule */
-void crew_attempt_failed(struct policy *policy, uint32_t attempt); /* its end was reported */
+void crew_attempt_ended(struct policy *policy, uint32_t attempt); /* its end was reported */
 void crew_follow_log(struct policy *policy, const struct decision *decision);
 uint32_t crew_spares(const struct policy *policy);
 bool crew_may_shrink(const struct policy *policy); /* the run may go on with a node less */

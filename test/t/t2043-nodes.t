@@ -115,6 +115,8 @@ is "a controller that is started again stops nobody" "$(grep -c '^lockstep run: 
 kill -TERM "$(launcher fewer n2)"
 await ended fewer n2
 is "a launcher that is told to end does" "$(cat "$TAP/fewer/n2.status")" 143
+"$LOCKSTEP" ps >"$TAP/out" 2>"$TAP/err"
+has "and the last one reports the end of the run" '^fewer +(ended|failed|stopped|exit)' "$TAP/out"
 whole fewer
 [ $tap_failed = 0 ] || show_run fewer
 site_stop

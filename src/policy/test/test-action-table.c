@@ -292,7 +292,7 @@ static void a_slow_node_is_swapped_for_a_launcher_that_waits(void **state)
     assert_int_equal(newest(scene)->action, ACTION_STOP);
     launcher_says(scene, "n1", MEMBER_STOPPED);
     launcher_says(scene, "n2", MEMBER_STOPPED);
-    policy_attempt_failed(scene->policy, 0, REAL_NS + scene->now_ns);
+    policy_attempt_ended(scene->policy, 0);
     tick(scene);
     assert_int_equal(newest(scene)->action, ACTION_START);
     assert_string_equal(newest(scene)->node[0], "n1");

@@ -94,7 +94,7 @@ static void says(struct scene *scene, struct member *member, enum member_state s
     member->state = (uint8_t)state;
     member->attempt = attempt;
     if (state == MEMBER_FAILED || state == MEMBER_STOPPED)
-        policy_attempt_failed(scene->policy, attempt, REAL_NS + scene->now_ns);
+        policy_attempt_ended(scene->policy, attempt);
     assert_int_equal(policy_member(scene->policy, member), 0);
 }
 
@@ -233,7 +233,7 @@ static void another_node_reports_the_end_of_the_attempt(void **state)
     passes(scene, 10, &scene->member[0]);
     assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n2");
     assert_non_null(strstr(order(scene)->why, "node n1 is lost"));
-    policy_attempt_failed(scene->policy, 0, REAL_NS + scene->now_ns);
+    policy_attempt_ended(scene->policy, 0);
     passes(scene, 1, &scene->member[0]);
     order_is(scene, ACTION_START, 1);
 }
@@ -356,6 +356,25 @@ static void a_node_that_does_not_start_is_left_out(void **state)
     assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n3");
 }
 
+static void it_ends_when_all_launchers_leave(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *end;
+
+    join(scene, "n1", 11);
+    join(scene, "n2", 12);
+    tick(scene);
+    for (int i = 0; i < 2; i++) {
+        scene->member[i].status = 143;
+        says(scene, &scene->member[i], MEMBER_LEFT, 0);
+    }
+    policy_attempt_ended(scene->policy, 0);
+    tick(scene);
+    end = order_is(scene, ACTION_END, 0);
+    assert_int_equal(end->argument, 143);
+    assert_string_equal(end->node[0], "n1"); /* which waits for that */
+}
+
 static void many_nodes_get_several_orders(void **state)
 {
     struct scene *scene = *state;
@@ -418,6 +437,7 @@ int main(void)
         SCENE(restarts_are_limited_and_the_status_stays),
         SCENE(it_ends_when_all_nodes_are_done),
         SCENE(a_node_that_does_not_start_is_left_out),
+        SCENE(it_ends_when_all_launchers_leave),
         SCENE(many_nodes_get_several_orders),
         SCENE(decisions_of_a_log_are_followed),
     };
