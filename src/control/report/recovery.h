@@ -22,7 +22,9 @@ struct recovery {
     struct run_summary_parts *parts;        /* of the attempt before, being measured; NULL: none */
     int64_t begin_ns;                       /* of this attempt */
     int64_t step_begin_ns, step_end_ns;     /* of the first step: of the rank that was last */
-    struct map first;                       /* rank → its first step in this attempt has come */
+    struct map
+        node; /* hash of a node's name in this attempt → its last report, by the real clock; 0: none */
+    struct map first; /* rank → its first step in this attempt has come */
 };
 
 void recovery_fini(struct recovery *recovery);
