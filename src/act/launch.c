@@ -43,14 +43,18 @@ void launch_log_run(struct launch *launch, enum run_event event, int status, con
     struct fact_run fact = {
         .event = (uint8_t)event,
         .attempt = launch->run_dir.file.attempt,
-        .ranks = launch->plan->ranks,
-        .culprit = launch->failed && launch->plan->ranks ? (int32_t)launch->culprit : -1,
+        .ranks = launch->crew ? launch_crew_place(launch)->world : launch->plan->ranks,
+        .culprit = launch->failed && launch->plan->ranks
+                       ? (int32_t)launch_crew_rank(launch, launch->culprit)
+                       : -1,
         .status = status,
-        .mono_ns = time_mono_ns(),
+        .mono_ns = launch_crew_mono_ns(launch),
         .real_ns = time_real_ns(),
     };
     struct err err = { "" };
 
+    if (event == RUN_END ? !launch_crew_reports_end(launch) : !launch_crew_leads(launch))
+        return;
     snprintf(fact.text, sizeof(fact.text), "%s", text);
     launch_check_log(launch, launcher_log_run(launch->log, &fact, &err), &err);
 }
@@ -58,7 +62,7 @@ void launch_log_run(struct launch *launch, enum run_event event, int status, con
 static void launch_log_exit(struct launch *launch, const struct keeper_report *report,
                             bool ended_by_launcher)
 {
-    struct fact_exit fact = { .rank = report->token,
+    struct fact_exit fact = { .rank = launch_crew_rank(launch, report->token),
                               .attempt = launch->run_dir.file.attempt,
                               .mono_ns = report->mono_ns,
                               .status = report->status,
@@ -105,7 +109,7 @@ static void launch_print_exit(struct launch *launch, uint32_t rank, int status)
 
     launcher_log_status_text(status, text, sizeof(text));
     if (launch->plan->ranks)
-        output_message(launch->output, "rank %u %s", rank, text);
+        output_message(launch->output, "rank %u %s", launch_crew_rank(launch, rank), text);
     else
         output_message(launch->output, "%s %s", launch->plan->command[0], text);
 }
@@ -142,6 +146,7 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
         launch->failed = true;
         launch->culprit = report->token;
         launch->culprit_status = report->status;
+        launch_crew_failed(launch, report->token, launcher_log_status_code(report->status));
         launch_print_exit(launch, report->token, report->status);
     }
     launch_log_exit(launch, report, ended_by_launcher);
@@ -211,6 +216,7 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
     if (launch->daemons)
         until_ns = MIN(until_ns, daemons_due_ns(launch->daemons));
     until_ns = MIN(until_ns, output_due_ns(launch->output));
+    until_ns = MIN(until_ns, launch_crew_due_ns(launch));
     if (pause >= 0)
         until_ns = MIN(until_ns, now + pause);
     return time_poll_ms(until_ns, now);
@@ -236,6 +242,7 @@ void launch_turn(struct launch *launch, int64_t until_ns)
     launch_reports(launch);
     if (launch->daemons)
         daemons_start(launch->daemons, launch->keeper, launch->output, time_mono_ns());
+    launch_crew_turn(launch);
 }
 
 void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns)
@@ -370,7 +377,9 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r == 0)
         r = launch_keeper(launch, err);
     if (r == 0)
-        r = output_create(run_directory_is_somewhere(run_dir) ? run_dir->out.text : "",
+        r = output_create(run_directory_is_somewhere(run_dir) && !launch->plan->nodes_max
+                              ? run_dir->out.text
+                              : "",
                           launch->plan->ranks, launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
@@ -378,7 +387,9 @@ static int launch_open(struct launch *launch, struct err *err)
     launch_orders_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
     launch->end = calloc(launch->count, sizeof(*launch->end));
-    return launch->poll && launch->end ? 0 : err_nomem(err);
+    if (!launch->poll || !launch->end)
+        return err_nomem(err);
+    return launch_crew_open(launch, err);
 }
 
 static void launch_close(struct launch *launch)
@@ -389,6 +400,7 @@ static void launch_close(struct launch *launch)
     daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
     launch_orders_close(launch);
+    launch_crew_close(launch);
     launch_warm_close(launch);
     fd_clean(&launch->signals);
     fd_clean(&launch->run_dir.lock);
@@ -412,8 +424,10 @@ static void launch_begin(struct launch *launch)
         launch_print_attach(launch);
     launch_write_file(launch); /* agents and controller read it */
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
-    launch_log_run(launch, RUN_BEGIN, 0, text);
-    launch_policy_open(launch);
+    if (!launch->crew) { /* else the first node of the first attempt does */
+        launch_log_run(launch, RUN_BEGIN, 0, text);
+        launch_policy_open(launch);
+    }
     if (run_dir->goes_on)
         output_message(launch->output, "run %s continues with attempt %u", run_dir->file.id,
                        run_dir->file.attempt);
@@ -482,9 +496,13 @@ static void launch_finish(struct launch *launch)
 static bool launch_attempts(struct launch *launch)
 {
     launch_begin(launch);
-    do
-        attempt_run(launch);
-    while (!launch->starved.text[0] && attempt_again(launch));
+    if (launch->crew) {
+        launch_crew_attempts(launch);
+    } else {
+        do
+            attempt_run(launch);
+        while (!launch->starved.text[0] && attempt_again(launch));
+    }
     if (launch->starved.text[0])
         return false;
     launch_finish(launch);
@@ -502,9 +520,11 @@ int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
     if (r < 0)
         return r;
     begun = launch_open(&launch, &launch.starved) == 0 && launch_attempts(&launch);
+    if (!begun && plan->nodes_max) /* alone it would be another job */
+        r = err_set(err, -EIO, "%s", launch.starved.text);
     *ret_exit = launch.run_dir.file.exit;
     if (!begun && run_directory_has_rings(&launch.run_dir))
         rings_remove(launch.run_dir.file.rings);
     launch_close(&launch);
-    return begun ? 0 : bare_run(plan, &launch, ret_exit, err);
+    return begun || r < 0 ? r : bare_run(plan, &launch, ret_exit, err);
 }

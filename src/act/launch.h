@@ -17,10 +17,16 @@
 #include "wire/verdict.h"
 
 struct launch_plan {
-    const char *name;      /* NULL: a fresh one */
-    const char *directory; /* NULL: the state directory's */
-    uint32_t ranks;        /* 0: one command that is no rank */
-    uint32_t nodes;        /* pretended; 1: this host */
+    const char *name;              /* NULL: a fresh one */
+    const char *directory;         /* NULL: the state directory's */
+    uint32_t ranks;                /* 0: one command that is no rank */
+    uint32_t nodes;                /* pretended; 1: this host */
+    const char *node;              /* name of this node; NULL: the host's */
+    uint32_t nodes_min, nodes_max; /* that start such a launcher; 0: this is the only one */
+    const char *checkpoints;       /* their directory, for LOCKSTEP_RESUME; NULL: not known */
+    const char *address; /* at which the other nodes reach this one; NULL: it is found out */
+    int64_t lease_ns;    /* a node that is not heard of for so long is lost */
+    int64_t join_ns;     /* how long to wait for missing nodes */
     uint32_t max_restarts;
     int64_t grace_ns;   /* between SIGTERM, or the signal that came, and SIGKILL */
     bool restart_hangs; /* a verdict that ranks hang ends the attempt, where a restart is left */

@@ -18,6 +18,7 @@
 #include "act/attach.h"
 #include "act/keeper/keeper_wire.h"
 #include "act/launch_private.h"
+#include "act/newest_point.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -56,8 +57,38 @@ static uint32_t attempt_arena_hold(const struct launch_plan *plan)
                : 0;
 }
 
+/* The path of the checkpoint that all ranks begin with; "": there is none, and they decide for themselves.  Of several nodes one that
+ * does not see it must not start: its ranks would begin elsewhere than the others.
+ */
+static int attempt_resume(struct launch *launch, char *ret, size_t room, struct err *err)
+{
+    struct newest_point resume = { .step = NEWEST_POINT_NONE };
+    uint64_t agreed = NEWEST_POINT_NONE;
+    bool several = launch_crew_resume(launch, &agreed);
+    int r = several && agreed == NEWEST_POINT_NONE
+                ? 0
+                : newest_point_find(launch->plan->checkpoints, agreed, &resume, err);
+
+    ret[0] = '\0';
+    if (several && agreed != NEWEST_POINT_NONE && r == 0 && resume.step != agreed)
+        r = err_set(err, -ENOENT, "%s: the checkpoint of step %llu is not there",
+                    launch->plan->checkpoints, (unsigned long long)agreed);
+    if (r < 0 && several)
+        return r;
+    if (r < 0)
+        output_message(launch->output, "%s; LOCKSTEP_RESUME is empty", err->text);
+    else if (resume.skipped[0])
+        output_message(launch->output, "checkpoint not taken: %s", resume.skipped);
+    if (resume.step == NEWEST_POINT_NONE)
+        return 0;
+    snprintf(ret, room, "%s/%s", launch->plan->checkpoints, resume.name);
+    output_message(launch->output, "checkpoint to begin with: %s", resume.name);
+    return 0;
+}
+
 static int attempt_ranks_start(struct launch *launch, struct err *err)
 {
+    char checkpoint[PATH_MAX + 128];
     struct attach attach;
     struct layout_start start = {
         .run = launch->run_dir.file.id,
@@ -70,9 +101,14 @@ static int attempt_ranks_start(struct launch *launch, struct err *err)
         .nccl_plugin = attach.nccl_plugin,
         .library = attach.library,
         .warm_modules = launch_warm_modules(launch),
+        .place = launch_crew_place(launch),
     };
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
+    if (r == 0 && launch->plan->checkpoints) {
+        r = attempt_resume(launch, checkpoint, sizeof(checkpoint), err);
+        start.resume = checkpoint;
+    }
     attach_find(&attach);
     if (!run_directory_has_rings(&launch->run_dir))
         attach.python_path[0] = attach.nccl_plugin[0] = attach.library[0] =
@@ -109,20 +145,24 @@ static void attempt_begin(struct launch *launch)
         output_mark(launch->output, text);
     }
     r = attempt_ranks_start(launch, &err);
-    if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts) {
+    launch_crew_started(launch, r < 0 ? err.text : NULL);
+    if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts &&
+        !launch->crew) {
         launch->starved = err;
         launch->failed = true;
     } else if (r < 0 && r != -EPIPE) { /* the loss of the keeper is reported elsewhere */
         output_message(launch->output, "%s", err.text);
         launch->failed = true;
         launch->culprit_status = W_EXITCODE(125, 0);
+        launch_crew_failed(launch, launch->culprit, 125);
     }
 }
 
 /* All ended well, one did not, or we are told to stop. */
 static bool attempt_over(const struct launch *launch)
 {
-    return !launch->running || launch->failed || launch->stop_signal || launch->keeper_lost_seen;
+    return !launch->running || launch->failed || launch->stop_signal || launch->keeper_lost_seen ||
+           launch_crew_stops(launch);
 }
 
 int attempt_exit_status(const struct launch *launch)
@@ -131,7 +171,8 @@ int attempt_exit_status(const struct launch *launch)
         return 128 + launch->stop_signal;
     if (launch->keeper_lost_seen)
         return launcher_log_status_code(launch->lost_status);
-    return launch->failed ? launcher_log_status_code(launch->culprit_status) : 0;
+    return launch_crew_status(
+        launch, launch->failed ? launcher_log_status_code(launch->culprit_status) : 0);
 }
 
 void attempt_why(const struct launch *launch, char *ret, size_t room)
@@ -142,6 +183,8 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
         snprintf(ret, room, "the keeper was lost");
     else if (launch->hang[0])
         snprintf(ret, room, "%s", launch->hang);
+    else if (launch_crew_why(launch) && !launch->failed)
+        snprintf(ret, room, "%s", launch_crew_why(launch));
     else if (launch->failed)
         launcher_log_status_text(launch->culprit_status, ret, room);
     else
@@ -216,7 +259,7 @@ void attempt_run(struct launch *launch)
     if (launch->daemons) /* now: agents remove the rings of ranks that have ended */
         launch_verdicts(launch);
     launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
-    launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
+    launch_end_wait(launch, TREE_RANKS, launch_crew_grace_ns(launch));
     launch_orders_end(launch);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));

@@ -23,6 +23,7 @@ struct launch_orders {
     struct spool_reader *reader; /* NULL while there is no file */
     struct decision next;        /* read, and not begun yet; id "": none */
     char restart[DECISION_ID];   /* the order that ended this attempt; "": none did */
+    char part[FACT_NAME];        /* who we are in outcomes */
     int rings_fd;
 };
 
@@ -93,7 +94,10 @@ void launch_orders_open(struct launch *launch)
     if (!mine)
         return;
     mine->rings_fd = open(launch->run_dir.file.rings, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (orders_create("launcher", launch_outcome_write, launch, &mine->orders) < 0 ||
+    snprintf(mine->part, sizeof(mine->part),
+             launch->plan->nodes_max ? "launcher %.54s" : "launcher",
+             launch->run_dir.file.layout.host);
+    if (orders_create(mine->part, launch_outcome_write, launch, &mine->orders) < 0 ||
         (launch->run_dir.goes_on && launch_journal_read(launch, mine) < 0)) {
         output_message(launch->output,
                        "orders of the controller are ignored: the outcomes of earlier "
@@ -117,6 +121,8 @@ void launch_orders_begin(struct launch *launch)
     if (!launch->orders)
         return;
     launch->orders->restart[0] = '\0';
+    if (!launch_crew_leads(launch))
+        return;
     launch_policy_means(launch);
     if (!plan->restart_hangs)
         return;
@@ -203,9 +209,69 @@ static int order_refuse(struct launch *launch, const struct decision *decision,
                                        "this launcher cannot do that", now);
 }
 
+void launch_orders_answer(struct launch *launch, const struct decision *decision,
+                          enum outcome_result result, const char *text)
+{
+    struct orders_now now = orders_now(launch);
+
+    orders_finish(launch->orders->orders, decision->id, result, text, &now);
+}
+
+/* One of several: it starts and stops its ranks as the controller says, which has decided about the others, too. */
+static int order_crew(struct launch *launch, const struct decision *decision,
+                      const struct orders_now *now)
+{
+    struct launch_orders *mine = launch->orders;
+    int result =
+        launch_crew_is_meant(launch, decision) ? order_begin_late(launch, decision, now) : 0;
+
+    if (result != 1)
+        return result;
+    launch_crew_order(launch, decision);
+    if (decision->action == ACTION_START)
+        return 1; /* answered when the ranks were started */
+    return orders_finish(mine->orders, decision->id, OUTCOME_DONE, "", now);
+}
+
+/* The controller stops and starts all launchers; the first one says so. */
+static int order_crew_noted(struct launch *launch, const struct decision *decision,
+                            const struct orders_now *now)
+{
+    int result = launch_crew_leads(launch) ? order_begin_late(launch, decision, now) : 0;
+
+    return result != 1
+               ? result
+               : orders_finish(launch->orders->orders, decision->id, OUTCOME_DONE,
+                               "the controller stops and starts the ranks of all nodes", now);
+}
+
+static int order_do_crew(struct launch *launch, const struct decision *decision,
+                         const struct orders_now *now)
+{
+    switch (decision->action) {
+    case ACTION_START:
+    case ACTION_STOP:
+    case ACTION_END:
+        return order_crew(launch, decision, now);
+    case ACTION_RESTART:
+    case ACTION_RESTART_WITHOUT:
+    case ACTION_SWAP:
+    case ACTION_GIVE_UP:
+        return order_crew_noted(launch, decision, now);
+    case ACTION_CHECKPOINT:
+    case ACTION_DEPTH:
+        return launch->running ? orders_ask_ranks(launch->orders->orders, decision, now) : 0;
+    default:
+        return 0;
+    }
+}
+
 static int order_do(struct launch *launch, const struct decision *decision)
 {
     struct orders_now now = orders_now(launch);
+
+    if (launch->crew)
+        return order_do_crew(launch, decision, &now);
 
     switch (decision->action) {
     case ACTION_RESTART:
@@ -249,9 +315,14 @@ void launch_orders_turn(struct launch *launch)
 
     if (!mine)
         return;
-    launch_policy_means(launch);
-    while (!launch->failed && order_next(launch) && order_do(launch, &mine->next) >= 0)
+    if (launch_crew_leads(launch))
+        launch_policy_means(launch);
+    while ((!launch->failed || launch_crew_waits(launch)) && order_next(launch) &&
+           order_do(launch, &mine->next) >= 0) {
         mine->next.id[0] = '\0';
+        if (launch->crew && !launch->running && !launch_crew_waits(launch))
+            break; /* it starts, or ends */
+    }
     if (!orders_wait(mine->orders))
         return;
     now = orders_now(launch);

@@ -31,6 +31,7 @@ struct launch {
     uint32_t count, running;       /* of ranks, or of the one command */
     struct verdict_follow *follow; /* NULL: no controller of ours writes any */
     struct launch_orders *orders;  /* NULL: there are none */
+    struct launch_crew *crew;      /* NULL: there is no other launcher */
     struct launch_warm *warm;      /* NULL: no standby processes */
     uint32_t warm_command;         /* of the keeper: what starts them */
     struct err warm_trouble;       /* why --warm has no effect; "": it has, or was not given */
@@ -78,6 +79,33 @@ void launch_orders_begin(struct launch *launch);   /* an attempt begins: consent
 void launch_orders_turn(struct launch *launch);    /* carries out what has come */
 void launch_orders_between(struct launch *launch); /* two attempts: whether to give up */
 void launch_orders_end(struct launch *launch);     /* the ranks of the attempt have ended */
+/* The end of an order that a launcher of several has begun. */
+void launch_orders_answer(struct launch *launch, const struct decision *decision,
+                          enum outcome_result result, const char *text);
+
+/* launch_crew.c: a launcher that is one of several.  NULL crew: as if it were the only one. */
+int launch_crew_open(struct launch *launch, struct err *err);
+void launch_crew_close(struct launch *launch);
+void launch_crew_turn(struct launch *launch); /* reports, and looks whether it is heard */
+int64_t launch_crew_due_ns(const struct launch *launch);
+void launch_crew_attempts(struct launch *launch); /* from joining to the end of the run */
+/* START, STOP and END, which is obeyed where it is meant for this launcher. */
+bool launch_crew_is_meant(const struct launch *launch, const struct decision *decision);
+void launch_crew_order(struct launch *launch, const struct decision *decision);
+bool launch_crew_waits(const struct launch *launch); /* for an order, without ranks */
+bool launch_crew_stops(const struct launch *launch); /* the attempt must end */
+int64_t launch_crew_grace_ns(const struct launch *launch);
+void launch_crew_started(struct launch *launch, const char *failed); /* NULL: it did not */
+void launch_crew_failed(struct launch *launch, uint32_t rank, int status);
+int launch_crew_status(const struct launch *launch, int own); /* `own`: of what happened here */
+const char *launch_crew_why(const struct launch *launch);     /* NULL: nothing happened elsewhere */
+const struct layout_place *launch_crew_place(const struct launch *launch);
+uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank); /* of the first here: 0 */
+bool launch_crew_leads(const struct launch *launch);       /* reports the attempts of the run */
+bool launch_crew_reports_end(const struct launch *launch); /* of the run */
+int64_t launch_crew_mono_ns(const struct launch *launch);  /* by the run's clock */
+/* Of the checkpoint that all nodes begin with; false: this is the only node. */
+bool launch_crew_resume(const struct launch *launch, uint64_t *ret);
 
 /* launch_policy.c: the table, what may be done, and who says so */
 void launch_policy_open(struct launch *launch);  /* sends the table */

@@ -141,6 +141,28 @@ int launcher_log_outcome(struct launcher_log *log, const struct outcome *outcome
     return launcher_log_put(log, FRAME_OUTCOME, &payload, err);
 }
 
+int launcher_log_places(struct launcher_log *log, const struct places *places, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    if (!log)
+        return 0;
+    places_put(&payload, places);
+    return launcher_log_put(log, FRAME_PLACES, &payload, err);
+}
+
+int launcher_log_member(struct launcher_log *log, const struct member *member, uint64_t *ret,
+                        struct err *err)
+{
+    struct buf payload = { 0 };
+
+    if (!log)
+        return err_set(err, -EBADF, "the launcher has no log");
+    *ret = spool_writer_number(log->writer);
+    member_put(&payload, member);
+    return launcher_log_put(log, FRAME_MEMBER, &payload, err);
+}
+
 void launcher_log_status_text(int status, char *ret, size_t room)
 {
     const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;

@@ -10,6 +10,7 @@
 #include "core/err.h"
 #include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/member.h"
 #include "wire/policy_table.h"
 
 struct launcher_log;
@@ -28,6 +29,10 @@ int launcher_log_policy(struct launcher_log *log, const struct policy_table *tab
                         struct err *err);
 int launcher_log_means(struct launcher_log *log, const struct policy_means *means, struct err *err);
 int launcher_log_outcome(struct launcher_log *log, const struct outcome *outcome, struct err *err);
+int launcher_log_places(struct launcher_log *log, const struct places *places, struct err *err);
+/* *ret: the number of its frame. */
+int launcher_log_member(struct launcher_log *log, const struct member *member, uint64_t *ret,
+                        struct err *err);
 
 /* "exited with 3", "killed by signal 9 (SIGKILL)" */
 void launcher_log_status_text(int status, char *ret, size_t room);

@@ -32,22 +32,35 @@ __attribute__((format(printf, 2, 3))) static void env_put(struct buf *out, const
         buf_put(out, text, (size_t)length + 1);
 }
 
+static struct layout_place environment_place(const struct layout *layout,
+                                             const struct layout_start *start, uint32_t rank)
+{
+    if (start->place)
+        return *start->place;
+    return (struct layout_place){ .world = layout->ranks,
+                                  .node = layout_node(layout, rank),
+                                  .nodes = layout->nodes,
+                                  .host = "127.0.0.1",
+                                  .port = start->port };
+}
+
 static void env_put_rank(const struct layout *layout, const struct layout_start *start,
                          uint32_t rank, struct buf *out)
 {
+    struct layout_place place = environment_place(layout, start, rank);
     uint32_t node = layout_node(layout, rank);
 
-    env_put(out, "RANK=%u", rank);
+    env_put(out, "RANK=%u", place.first + rank);
     env_put(out, "LOCAL_RANK=%u", rank - layout_first(layout, node));
-    env_put(out, "WORLD_SIZE=%u", layout->ranks);
+    env_put(out, "WORLD_SIZE=%u", place.world);
     env_put(out, "LOCAL_WORLD_SIZE=%u", layout_count(layout, node));
-    env_put(out, "GROUP_RANK=%u", node);
-    env_put(out, "GROUP_WORLD_SIZE=%u", layout->nodes);
-    env_put(out, "ROLE_RANK=%u", rank);
-    env_put(out, "ROLE_WORLD_SIZE=%u", layout->ranks);
+    env_put(out, "GROUP_RANK=%u", place.node);
+    env_put(out, "GROUP_WORLD_SIZE=%u", place.nodes);
+    env_put(out, "ROLE_RANK=%u", place.first + rank);
+    env_put(out, "ROLE_WORLD_SIZE=%u", place.world);
     env_put(out, "ROLE_NAME=default");
-    env_put(out, "MASTER_ADDR=127.0.0.1");
-    env_put(out, "MASTER_PORT=%u", start->port);
+    env_put(out, "MASTER_ADDR=%s", place.host);
+    env_put(out, "MASTER_PORT=%u", place.port);
     env_put(out, "TORCHELASTIC_RESTART_COUNT=%u", start->attempt);
     env_put(out, "TORCHELASTIC_MAX_RESTARTS=%u", start->max_restarts);
     env_put(out, "TORCHELASTIC_RUN_ID=%s", start->run);
@@ -78,6 +91,8 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
         env_put(out, "PYTHONPATH=%s", start->python_path);
     if (start->nccl_plugin && start->nccl_plugin[0])
         env_put(out, "NCCL_PROFILER_PLUGIN=%s", start->nccl_plugin);
+    if (start->resume)
+        env_put(out, "LOCKSTEP_RESUME=%s", start->resume);
     if (start->warm_modules)
         env_put(out, "LOCKSTEP_WARM=%s", start->warm_modules);
     if (start->library && start->library[0])

@@ -20,6 +20,7 @@
 #include "act/rings.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "wire/member.h"
 #include "wire/ring.h"
 
 #define RUN_DIRECTORY_WAIT_NS (120 * NS_PER_S)
@@ -37,6 +38,44 @@ static void run_directory_host(char ret[static 64])
             *at = '-';
 }
 
+/* One of several launchers. */
+static int run_directory_check_crew(const struct launch_plan *plan, struct err *err)
+{
+    if (!plan->ranks || plan->nodes > 1)
+        return err_set(err, -EINVAL, "--nnodes: needs -n, the ranks of each node, and no --nodes");
+    if (!plan->name || !plan->remote || !plan->watch)
+        return err_set(
+            err, -EINVAL,
+            "--nnodes: needs --name, the same on all nodes, and --control, where they meet");
+    if (plan->nodes_max > MEMBER_NODES_MAX || plan->nodes_min < 1 ||
+        plan->nodes_min > plan->nodes_max)
+        return err_set(err, -EINVAL, "--nnodes: expected NODES or MIN:MAX, 1 to %d",
+                       MEMBER_NODES_MAX);
+    if ((uint64_t)plan->ranks * plan->nodes_max > LAYOUT_RANKS_MAX)
+        return err_set(err, -EINVAL, "--nnodes %u: more than %d ranks", plan->nodes_max,
+                       LAYOUT_RANKS_MAX);
+    if (plan->lease_ns < 3 * NS_PER_S)
+        return err_set(err, -EINVAL, "--lease: expected at least 3s");
+    if (plan->warm)
+        return err_set(err, -EINVAL, "--nnodes: --warm is for one node only");
+    return 0;
+}
+
+/* A name that may stand in a path and in a sentence. */
+static int run_directory_check_node(const char *node, struct err *err)
+{
+    size_t size = strlen(node);
+
+    for (size_t i = 0; i < size; i++) {
+        if (!isalnum((unsigned char)node[i]) && (!i || !strchr("._-", node[i])))
+            size = 0;
+    }
+    return size && size < 48 ? 0
+                             : err_set(err, -EINVAL,
+                                       "--node: expected a name of letters, digits, . _ -, up to "
+                                       "47 characters");
+}
+
 int launch_check(const struct launch_plan *plan, struct err *err)
 {
     if (!plan->command || !plan->command[0])
@@ -49,6 +88,10 @@ int launch_check(const struct launch_plan *plan, struct err *err)
     if (plan->nodes < 1 || (plan->nodes > 1 && plan->nodes > plan->ranks))
         return err_set(err, -EINVAL, "--nodes %u: expected 1 to the number of ranks, %u",
                        plan->nodes, plan->ranks);
+    if (plan->node && run_directory_check_node(plan->node, err) < 0)
+        return -EINVAL;
+    if (plan->nodes_max && run_directory_check_crew(plan, err) < 0)
+        return -EINVAL;
     return plan->name ? paths_check_run(plan->name, err) : 0;
 }
 
@@ -106,6 +149,15 @@ int launch_check_program(const struct launch_plan *plan, struct err *err)
                    r == -ENOENT && !strchr(name, '/') ? "; it is not in PATH" : "");
 }
 
+/* Nodes may have one home directory. */
+static int run_directory_of_node(struct run_directory *run_dir, struct err *err)
+{
+    struct path nodes;
+    int r = path_join(&nodes, run_dir->directory.text, "nodes", err);
+
+    return r < 0 ? r : path_join(&run_dir->directory, nodes.text, run_dir->file.layout.host, err);
+}
+
 int run_directory_plan(const struct launch_plan *plan, struct run_directory *ret, struct err *err)
 {
     struct run_directory run_dir = { .lock = -1 };
@@ -132,6 +184,12 @@ int run_directory_plan(const struct launch_plan *plan, struct run_directory *ret
     run_dir.file.layout.ranks = plan->ranks;
     run_dir.file.layout.nodes = plan->nodes;
     run_directory_host(run_dir.file.layout.host);
+    if (plan->node)
+        snprintf(run_dir.file.layout.host, sizeof(run_dir.file.layout.host), "%s", plan->node);
+    if (plan->nodes_max && r == 0 && !plan->directory)
+        r = run_directory_of_node(&run_dir, err);
+    if (r < 0 && plan->nodes_max)
+        return r;
     run_dir.file.max_restarts = plan->max_restarts;
     run_dir.file.command = plan->command;
     run_dir.file.pid = getpid();

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@
 struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
+    const char *nnodes, *node, *address, *checkpoints;
+    int64_t lease_ns, join_ns;
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns, arena_hold_ns;
     uint64_t steps;
@@ -37,6 +40,19 @@ static const struct opt run_opts[] = {
       false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
       "simulate K nodes: the ranks are spread over K node names", NULL, false },
+    { "nnodes", 0, OPT_TEXT, offsetof(struct run_settings, nnodes), "NODES",
+      "this is one of NODES nodes (or MIN:MAX), each with its own lockstep run, -n ranks and the "
+      "same --name",
+      NULL, false },
+    { "node", 0, OPT_TEXT, offsetof(struct run_settings, node), "NAME",
+      "name of this node, default the host name", NULL, false },
+    { "address", 0, OPT_TEXT, offsetof(struct run_settings, address), "ADDRESS",
+      "address of this node for MASTER_ADDR, default the one used to reach the controller", NULL,
+      false },
+    { "lease", 0, OPT_DURATION, offsetof(struct run_settings, lease_ns), "TIME",
+      "with --nnodes: a node that is silent for TIME is lost, default 10s", NULL, false },
+    { "join-wait", 0, OPT_DURATION, offsetof(struct run_settings, join_ns), "TIME",
+      "with --nnodes: how long to wait for missing nodes, default 10m", NULL, false },
     { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
       "start all ranks again up to R times when one fails", NULL, false },
     { "on-hang", 0, OPT_TEXT, offsetof(struct run_settings, on_hang), "WHAT",
@@ -47,6 +63,9 @@ static const struct opt run_opts[] = {
       "wait before the second restart, doubled each time, default 1s", NULL, false },
     { "arena-hold", 0, OPT_DURATION, offsetof(struct run_settings, arena_hold_ns), "TIME",
       "keep the last checkpoint of a rank in memory so long between two attempts, default 10m",
+      NULL, false },
+    { "checkpoints", 0, OPT_TEXT, offsetof(struct run_settings, checkpoints), "DIR",
+      "directory of lockstep's checkpoints: ranks get the newest verified one in LOCKSTEP_RESUME",
       NULL, false },
     { "act", 0, OPT_FLAG, offsetof(struct run_settings, act), NULL,
       "do what the policy decides; without it decisions are only written down", NULL, false },
@@ -98,10 +117,30 @@ static uint32_t run_ranks(const struct run_settings *settings)
     return (uint32_t)settings->ranks;
 }
 
+/* "4", or "2:4". */
+static int run_nodes(const char *text, uint32_t ret[static 2])
+{
+    unsigned long number[2];
+    char *end;
+
+    if (!isdigit((unsigned char)text[0]))
+        return -EINVAL;
+    number[0] = number[1] = strtoul(text, &end, 10);
+    if (*end == ':' && isdigit((unsigned char)end[1]))
+        number[1] = strtoul(end + 1, &end, 10);
+    if (*end || !number[0] || number[0] > number[1] || number[1] > UINT32_MAX)
+        return -EINVAL;
+    ret[0] = (uint32_t)number[0];
+    ret[1] = (uint32_t)number[1];
+    return 0;
+}
+
 /* What agents and sender would only find out when the ranks run already. */
 static int run_plan(struct run_settings *settings, char **command, struct launch_plan *ret,
                     struct err *err)
 {
+    uint32_t nodes[2] = { 0, 0 };
+
     if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
         return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
     if (settings->control && client_check_url(settings->control, settings->insecure_http, err) < 0)
@@ -110,7 +149,16 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                                                         : "--control");
     if (policy_file_read(settings->policy, &settings->table, err) < 0)
         return -EINVAL;
+    if (settings->nnodes && run_nodes(settings->nnodes, nodes) < 0)
+        return err_set(err, -EINVAL, "--nnodes %s: expected NODES or MIN:MAX", settings->nnodes);
     *ret = (struct launch_plan){ .name = settings->name,
+                                 .node = settings->node,
+                                 .nodes_min = nodes[0],
+                                 .nodes_max = nodes[1],
+                                 .address = settings->address,
+                                 .checkpoints = settings->checkpoints,
+                                 .lease_ns = settings->lease_ns,
+                                 .join_ns = settings->join_ns,
                                  .directory = settings->directory,
                                  .ranks = run_ranks(settings),
                                  .nodes = settings->nodes,
@@ -146,6 +194,8 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
                                        .backoff_ns = NS_PER_S,
                                        .arena_hold_ns = 600 * NS_PER_S,
                                        .watch = true,
+                                       .lease_ns = 10 * NS_PER_S,
+                                       .join_ns = 600 * NS_PER_S,
                                        .page = isatty(STDERR_FILENO) == 1,
                                        .on_hang = "alert" };
     r = opt_read_files(&command_run, opt_config(&command_run, argc, argv), settings, err);

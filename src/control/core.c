@@ -253,6 +253,7 @@ static int core_feed_run(struct core *core, struct reader in)
         core_attempt_reach(core, fact.attempt);
         if (fact.attempt == core->judge.model.attempt)
             core->attempt_end_ns = fact.mono_ns;
+        policy_attempt_ended(core->policy, fact.attempt);
         ledger_attempt_end(core->judge.book, fact.attempt, fact.mono_ns, fact.status == 0);
         if (fact.attempt == core->judge.model.attempt && fact.status != 0 &&
             !fact_run_stopped(&fact)) {
@@ -318,6 +319,9 @@ int core_feed_frame(struct core *core, const struct frame *frame)
         break;
     case FRAME_POLICY:
         result = core_feed_policy(core, in);
+        break;
+    case FRAME_MEMBER:
+        result = core_feed_member(core, in);
         break;
     case FRAME_MEANS:
         result = core_feed_means(core, in);

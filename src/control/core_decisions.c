@@ -50,6 +50,14 @@ int core_feed_means(struct core *core, struct reader in)
     return result;
 }
 
+int core_feed_member(struct core *core, struct reader in)
+{
+    struct member member;
+    int result = member_get(in, &member);
+
+    return result < 0 ? result : policy_member(core->policy, &member);
+}
+
 void core_take_finding(struct core *core, const struct frame *frame)
 {
     struct finding finding;

@@ -73,6 +73,7 @@ void core_join_findings(struct core *core, int64_t real_ns, bool last);
 /* core_decisions.c: the core and its policy */
 int core_feed_request(struct core *core, struct reader in);
 int core_feed_policy(struct core *core, struct reader in);
+int core_feed_member(struct core *core, struct reader in);
 int core_feed_means(struct core *core, struct reader in);
 void core_take_finding(struct core *core, const struct frame *frame);
 void core_take_outcome(struct core *core, const struct frame *frame);

@@ -39,7 +39,9 @@ static bool table_can(const struct policy *policy, unsigned action)
 {
     if (!(policy->means.actions >> action & 1))
         return false;
-    return action != ACTION_SWAP || policy->means.spares > 0;
+    if (action == ACTION_RESTART_WITHOUT)
+        return crew_may_shrink(policy) || !policy->crew;
+    return action != ACTION_SWAP || policy->means.spares > 0 || crew_spares(policy) > 0;
 }
 
 /* The first that can be done; where none can, the first, for people.  ACTION_NONE may stand behind others: then watch. */

@@ -28,12 +28,14 @@ void policy_destroy(struct policy *policy)
         return;
     free(policy->table);
     free(policy->cause);
+    crew_destroy(policy->crew);
     free(policy);
 }
 
 size_t policy_bytes(const struct policy *policy)
 {
-    return sizeof(*policy) + policy->cause_room * sizeof(policy->cause[0]) +
+    return sizeof(*policy) + crew_bytes(policy->crew) +
+           policy->cause_room * sizeof(policy->cause[0]) +
            (policy->table ? sizeof(*policy->table) : 0);
 }
 
@@ -90,6 +92,11 @@ void policy_verdict(struct policy *policy, const struct verdict *verdict)
     }
 }
 
+void policy_attempt_ended(struct policy *policy, uint32_t attempt)
+{
+    crew_attempt_ended(policy, attempt);
+}
+
 void policy_attempt_failed(struct policy *policy, uint32_t attempt, int64_t real_ns)
 {
     if (attempt == policy->attempt)
@@ -140,6 +147,7 @@ void policy_decide_of_attempt(struct policy *policy, struct decision *decision, 
     decision->deadline_real_ns = deadline_ns ? policy->view->real_ns + deadline_ns : 0;
     decision_identify(decision, policy->run);
     policy->emit(policy->emit_arg, decision);
+    crew_decided(policy, decision);
 }
 
 void policy_change(struct policy *policy, struct decision *decision, enum decision_state state,

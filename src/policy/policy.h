@@ -18,6 +18,7 @@
 #include "wire/decision.h"
 #include "wire/facts.h"
 #include "wire/finding.h"
+#include "wire/member.h"
 #include "wire/policy_table.h"
 #include "wire/verdict.h"
 
@@ -38,10 +39,13 @@ void policy_steps_again(struct policy *policy); /* workers restarted: step numbe
 /* Some rank has begun this step.  One of another attempt than the newest is ignored. */
 void policy_step(struct policy *policy, uint32_t attempt, uint64_t step);
 void policy_verdict(struct policy *policy, const struct verdict *verdict); /* new or changed */
+void policy_attempt_ended(struct policy *policy, uint32_t attempt);        /* in whichever way */
 void policy_attempt_failed(struct policy *policy, uint32_t attempt, int64_t real_ns);
 /* The table of actions: without one only requests and consents are decided.  -ENOMEM. */
 int policy_take_table(struct policy *policy, const struct policy_table *table);
 void policy_take_means(struct policy *policy, const struct policy_means *means);
+/* Of a job with one launcher on each node.  -ENOMEM; -E2BIG: there are too many. */
+int policy_member(struct policy *policy, const struct member *member);
 void policy_finding(struct policy *policy, const struct finding *finding);
 
 /* ---- decisions ---- */
@@ -59,6 +63,7 @@ void policy_tick(struct policy *policy, const struct policy_view *view, policy_e
 void policy_follow(struct policy *policy, bool follow); /* true: policy_tick() decides nothing */
 void policy_follow_log(struct policy *policy, const struct decision *decision); /* from the log */
 
+size_t policy_members(const struct policy *policy); /* launchers of one run; 0: at most one */
 /* What became of a request is not known yet. */
 bool policy_is_open(const struct policy *policy, const char *request_id);
 /* An open one of this kind; "": none. */

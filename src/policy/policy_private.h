@@ -186,6 +186,7 @@ struct policy {
     uint32_t observed_count;
     struct limits_used used;
     struct crash_loop crash_loop;
+    struct policy_crew *crew;   /* NULL: there is one launcher, or none */
     double checkpoint_seconds;  /* in the ledger, when the newest one was noticed */
     int64_t checkpoint_real_ns; /* then; 0: none in this attempt */
     /* During a tick. */
@@ -217,6 +218,20 @@ void at_step_verdict(struct policy *policy, const struct verdict *verdict);
 void at_step_outcome(struct policy *policy, const struct outcome *outcome);
 void at_step_tick(struct policy *policy);
 void at_step_follow_log(struct policy *policy, const struct decision *decision);
+
+/* ---- crew.c: one launcher on each node ---- */
+
+#define CREW_HANG_STATUS 124 /* as timeout(1) has it */
+
+struct policy_crew;
+void crew_destroy(struct policy_crew *crew); /* NULL is fine */
+size_t crew_bytes(const struct policy_crew *crew);
+void crew_tick(struct policy *policy);
+void crew_decided(struct policy *policy, const struct decision *decision); /* by another rule */
+void crew_attempt_ended(struct policy *policy, uint32_t attempt); /* its end was reported */
+void crew_follow_log(struct policy *policy, const struct decision *decision);
+uint32_t crew_spares(const struct policy *policy);
+bool crew_may_shrink(const struct policy *policy); /* the run may go on with a node less */
 
 struct rule { /* NULL: it does not need that */
     const char *name;

@@ -25,5 +25,8 @@ const struct rule policy_rules[] = {
       .outcome = at_step_outcome,
       .tick = at_step_tick,
       .follow_log = at_step_follow_log },
+    { .name = "crew",
+      .tick = crew_tick,
+      .follow_log = crew_follow_log }, /* after those that stop it */
     { .name = NULL },
 };

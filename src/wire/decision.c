@@ -28,6 +28,9 @@ static const char *const action_names[ACTION_COUNT] = {
     [ACTION_GIVE_UP] = "give-up",
     [ACTION_INSPECT] = "inspect",
     [ACTION_REPAIR] = "repair",
+    [ACTION_START] = "start",
+    [ACTION_STOP] = "stop",
+    [ACTION_END] = "end",
 };
 
 static const char *const target_names[TARGET_KIND_COUNT] = {
@@ -108,6 +111,49 @@ void decision_identify(struct decision *decision, const char *run)
     snprintf(decision->id, sizeof(decision->id), "d-%016llx", (unsigned long long)id);
 }
 
+static uint32_t decision_nodes(const struct decision *decision)
+{
+    return MIN(decision->node_count, (uint32_t)DECISION_NODES);
+}
+
+static void decision_start_put(struct buf *out, const struct decision *decision)
+{
+    const struct decision_start *start = &decision->start;
+
+    buf_put_str(out, start->host);
+    buf_put_u32(out, start->port);
+    buf_put_u32(out, start->world);
+    buf_put_u32(out, start->spare);
+    buf_put_u32(out, start->down);
+    field_put_i64(out, start->clock_ns);
+    buf_put_u64(out, start->resume);
+    for (uint32_t i = 0; i < decision_nodes(decision); i++) {
+        buf_put_u32(out, start->first[i]);
+        buf_put_u32(out, start->life[i]);
+    }
+}
+
+static void decision_start_get(struct reader *in, struct decision *decision)
+{
+    struct decision_start *start = &decision->start;
+    uint32_t port;
+
+    reader_get_str(in, start->host, sizeof(start->host));
+    port = reader_get_u32(in);
+    start->port = (uint16_t)port;
+    start->world = reader_get_u32(in);
+    start->spare = reader_get_u32(in);
+    start->down = reader_get_u32(in);
+    start->clock_ns = field_get_real(in);
+    start->resume = reader_get_u64(in);
+    for (uint32_t i = 0; i < decision_nodes(decision); i++) {
+        start->first[i] = reader_get_u32(in);
+        start->life[i] = reader_get_u32(in);
+    }
+    if (!port || port > UINT16_MAX || !start->world || !start->host[0])
+        in->bad = true;
+}
+
 void decision_put(struct buf *out, const struct decision *decision)
 {
     buf_put_str(out, decision->id);
@@ -129,6 +175,8 @@ void decision_put(struct buf *out, const struct decision *decision)
     buf_put_f64(out, decision->saves_gpu_seconds);
     buf_put_f64(out, decision->costs_gpu_seconds);
     buf_put_str(out, decision->why);
+    if (decision->action == ACTION_START)
+        decision_start_put(out, decision);
 }
 
 int decision_get(struct reader in, struct decision *ret)
@@ -154,6 +202,8 @@ int decision_get(struct reader in, struct decision *ret)
     decision.saves_gpu_seconds = field_get_finite(&in);
     decision.costs_gpu_seconds = field_get_finite(&in);
     reader_get_str(&in, decision.why, sizeof(decision.why));
+    if (decision.action == ACTION_START)
+        decision_start_get(&in, &decision);
     if (in.bad || !decision.id[0])
         return -EPROTO;
     *ret = decision;

@@ -30,6 +30,9 @@ enum action { /* numbers are wire format */
     ACTION_GIVE_UP = 12,
     ACTION_INSPECT = 13, /* run the checks of the part, or look at it */
     ACTION_REPAIR = 14,  /* the maker of the part must replace it */
+    ACTION_START = 15,   /* an attempt, on the nodes that it names */
+    ACTION_STOP = 16,    /* the ranks of an attempt, on all nodes */
+    ACTION_END = 17,     /* the run, on all nodes; the argument is its exit status */
     ACTION_COUNT
 };
 
@@ -53,6 +56,18 @@ enum decision_state {
 #define DECISION_NODES 16
 #define DECISION_NO_STEP UINT64_MAX
 
+/* Of ACTION_START only: which launcher starts which ranks.  A job on many nodes has several such decisions for one attempt. */
+struct decision_start {
+    char host[FACT_NAME]; /* MASTER_ADDR and MASTER_PORT */
+    uint16_t port;
+    uint32_t world;                 /* ranks of the attempt, on all nodes */
+    uint32_t first[DECISION_NODES]; /* first rank of each node of the decision */
+    uint32_t life[DECISION_NODES];  /* of its launcher: another one on that node is not meant */
+    uint32_t spare, down;           /* places beside those */
+    int64_t clock_ns;               /* of the run's clock: time of day minus monotonic */
+    uint64_t resume;                /* step of the checkpoint to begin with; UINT64_MAX: none */
+};
+
 struct decision {
     char id[DECISION_ID];
     char of[DECISION_ID]; /* the verdict or request that it answers; "": none */
@@ -66,6 +81,7 @@ struct decision {
     int64_t decided_real_ns, deadline_real_ns; /* deadline 0: none */
     double saves_gpu_seconds, costs_gpu_seconds;
     char why[200];
+    struct decision_start start;
 };
 
 const char *action_name(unsigned action); /* "restart-without"; "unknown" out of range */

@@ -52,6 +52,7 @@ enum frame_type {
     FRAME_REQUEST = 27,     /* a person or a launcher asks for something, or consents to it */
     FRAME_POLICY = 28,      /* a launcher: the table of actions, and its limits */
     FRAME_MEANS = 29,       /* a launcher: what it can do, and what its user agreed to */
+    FRAME_MEMBER = 30,      /* a launcher of several: that it lives, and what its ranks do */
     FRAME_TYPE_COUNT
 };
 

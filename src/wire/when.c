@@ -59,6 +59,7 @@ int64_t fact_when(uint16_t type, struct reader in)
     case FRAME_REQUEST:
     case FRAME_POLICY:
     case FRAME_MEANS:
+    case FRAME_MEMBER:
         return when_time_at(in, 0);
     default:
         return 0;

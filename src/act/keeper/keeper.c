@@ -208,6 +208,14 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
     return err_set(err, -EPIPE, "the keeper process has ended");
 }
 
+void keeper_lease(struct keeper *keeper, int64_t until_ns)
+{
+    const struct keeper_request request = { .ask = KEEPER_LEASE, .until_ns = until_ns };
+
+    if (keeper->socket >= 0)
+        keeper_send(keeper, &request, NULL, NULL); /* its loss ends the ranks as well */
+}
+
 void keeper_end(struct keeper *keeper, const struct process_tree_ending *ending_mode)
 {
     const struct keeper_request request = { .ask = KEEPER_END,

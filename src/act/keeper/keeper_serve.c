@@ -41,6 +41,7 @@ struct serve {
     enum tree_level level;    /* alone: now being ended */
     enum tree_level asked;    /* not alone: the level that is being ended */
     uint32_t end_token;       /* of the request that is being ended */
+    int64_t lease_ns;         /* when the ranks are killed; 0: never */
     char env[KEEPER_ENV_MAX]; /* of the request in hand */
 };
 
@@ -251,6 +252,8 @@ static void serve_request(struct serve *serve)
                                                         .signal = request.signal,
                                                         .grace_ns = request.grace_ns },
                          time_mono_ns());
+    } else if (request.ask == KEEPER_LEASE) {
+        serve->lease_ns = request.until_ns;
     } else if (request.ask == KEEPER_PROMOTE) {
         process_tree_set_level(serve->tree, request.pid, TREE_RANKS);
     } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
@@ -303,6 +306,31 @@ static void serve_end(struct serve *serve)
     serve_report(serve, &report);
 }
 
+/* Another node may have the places of our ranks from now on. */
+static void serve_lease(struct serve *serve)
+{
+    int64_t now_ns = time_mono_ns();
+
+    if (!serve->lease_ns || now_ns < serve->lease_ns)
+        return;
+    serve->lease_ns = 0;
+    process_tree_end(serve->tree,
+                     &(struct process_tree_ending){ .level = TREE_RANKS, .signal = SIGKILL },
+                     now_ns);
+}
+
+static int64_t serve_pause_ns(const struct serve *serve)
+{
+    int64_t now_ns = time_mono_ns(),
+            pause_ns =
+                process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, now_ns) : -1,
+            left_ns = MAX(serve->lease_ns - now_ns, 0) + NS_PER_MS;
+
+    if (!serve->lease_ns)
+        return pause_ns;
+    return pause_ns < 0 ? left_ns : MIN(pause_ns, left_ns);
+}
+
 /* poll() and not base/loop.h: with two descriptors and one deadline a loop would add code, memory that can be refused
  * and an epoll descriptor that can fail, to the one process that must not fail.
  */
@@ -310,8 +338,7 @@ static void serve_wait(struct serve *serve)
 {
     struct pollfd fd[2] = { { .fd = serve->signals, .events = POLLIN },
                             { .fd = serve->alone ? -1 : serve->socket, .events = POLLIN } };
-    int64_t pause_ns =
-        process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, time_mono_ns()) : -1;
+    int64_t pause_ns = serve_pause_ns(serve);
     struct signalfd_siginfo info;
 
     poll(fd, 2, pause_ns < 0 ? -1 : (int)(pause_ns / NS_PER_MS));
@@ -336,6 +363,7 @@ _Noreturn void keeper_serve(const struct keeper_plan *plan, int socket)
     for (;;) {
         serve_wait(&serve);
         serve_reap(&serve);
+        serve_lease(&serve);
         if (process_tree_ending(serve.tree))
             serve_end(&serve);
     }

@@ -12,7 +12,8 @@
 enum keeper_ask {
     KEEPER_SPAWN = 1,
     KEEPER_END = 2,
-    KEEPER_PROMOTE = 4 /* 3 is a report: */
+    KEEPER_PROMOTE = 4, /* 3 is a report: */
+    KEEPER_LEASE = 5
 };
 #define KEEPER_SPAWNED 3 /* a report beside enum keeper_event: pid, or status -errno */
 
@@ -22,6 +23,7 @@ struct keeper_request { /* one packet: this, then `env_bytes` of environment; a 
     int32_t signal;   /* to end with */
     int32_t pid;      /* to promote */
     int64_t grace_ns; /* between that and SIGKILL */
+    int64_t until_ns; /* of a lease; 0: none */
 };
 
 /* What a child needs between fork and exec: variables over those it has, and signals as after boot. */

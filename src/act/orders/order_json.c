@@ -16,6 +16,7 @@
 #include "core/time.h"
 
 #define BODY_MAX (1u << 20)
+#define ORDER_CLOCK_MAX_NS INT64_C(4000000000000000000)
 #define DEADLINE_MAX_MS INT64_C(4000000000000) /* in the year 2096; frames have no later times */
 
 static bool order_text_get(struct json_object *root, const char *name, char *ret, size_t room)
@@ -58,6 +59,68 @@ static bool order_ranks_get(struct json_object *root, struct decision *ret)
     return ranks && count <= DECISION_RANKS;
 }
 
+/* Of an older controller there are none. */
+static bool order_nodes_get(struct json_object *root, struct decision *ret)
+{
+    struct json_object *nodes = json_member(root, "nodes", json_type_array);
+    size_t count = nodes ? json_object_array_length(nodes) : 0;
+
+    for (size_t i = 0; i < count && i < DECISION_NODES; i++) {
+        struct json_object *node = json_object_array_get_idx(nodes, i);
+        const char *name =
+            json_object_is_type(node, json_type_string) ? json_object_get_string(node) : "";
+
+        if (!name[0] || strlen(name) >= sizeof(ret->node[i]))
+            return false;
+        strcpy(ret->node[ret->node_count++], name);
+    }
+    return count <= DECISION_NODES;
+}
+
+static bool order_start_node_get(struct json_object *node, struct decision_start *start, size_t i)
+{
+    int64_t life, first;
+
+    if (!json_object_is_type(node, json_type_object) ||
+        !order_number_get(node, "life", 1, UINT32_MAX, &life) ||
+        !order_number_get(node, "first", 0, UINT32_MAX, &first))
+        return false;
+    start->life[i] = (uint32_t)life;
+    start->first[i] = (uint32_t)first;
+    return true;
+}
+
+static bool order_start_get(struct json_object *root, struct decision *ret)
+{
+    struct json_object *object = json_member(root, "start", json_type_object),
+                       *nodes = object ? json_member(object, "nodes", json_type_array) : NULL;
+    struct decision_start *start = &ret->start;
+    int64_t port, world, spare, down, resume = -1;
+
+    if (!nodes || json_object_array_length(nodes) != ret->node_count ||
+        !order_text_get(object, "host", start->host, sizeof(start->host)) || !start->host[0] ||
+        !order_number_get(object, "port", 1, UINT16_MAX, &port) ||
+        !order_number_get(object, "world", 1, UINT32_MAX, &world) ||
+        !order_number_get(object, "spare", 0, UINT32_MAX, &spare) ||
+        !order_number_get(object, "down", 0, UINT32_MAX, &down) ||
+        !order_number_get(object, "clock_ns", -ORDER_CLOCK_MAX_NS, ORDER_CLOCK_MAX_NS,
+                          &start->clock_ns))
+        return false;
+    if (json_object_object_get(object, "resume") &&
+        !order_number_get(object, "resume", 0, INT64_MAX - 1, &resume))
+        return false;
+    start->resume = resume < 0 ? UINT64_MAX : (uint64_t)resume;
+    start->port = (uint16_t)port;
+    start->world = (uint32_t)world;
+    start->spare = (uint32_t)spare;
+    start->down = (uint32_t)down;
+    for (uint32_t i = 0; i < ret->node_count; i++) {
+        if (!order_start_node_get(json_object_array_get_idx(nodes, i), start, i))
+            return false;
+    }
+    return true;
+}
+
 static bool order_get(struct json_object *root, struct decision *ret)
 {
     struct decision order = { .state = DECISION_ORDERED, .step = DECISION_NO_STEP };
@@ -77,12 +140,14 @@ static bool order_get(struct json_object *root, struct decision *ret)
     if (json_object_object_get(root, "step") &&
         !order_number_get(root, "step", 0, INT64_MAX - 1, &step))
         return false;
-    if (!order_ranks_get(root, &order))
+    if (!order_ranks_get(root, &order) || !order_nodes_get(root, &order))
         return false;
     order.action = (uint8_t)action_of(action);
     order.target = (uint8_t)target_kind_of(target);
     if (!order.action || !order.target)
         return false; /* of a later version */
+    if (order.action == ACTION_START && !order_start_get(root, &order))
+        return false;
     order.attempt = (uint32_t)attempt;
     order.step = step < 0 ? DECISION_NO_STEP : (uint64_t)step;
     order.deadline_real_ns = deadline_ms * NS_PER_MS;

@@ -64,15 +64,14 @@ static void output_unkept(struct output *output, int why)
     output->full_reported = true;
 }
 
-static void talker_open(struct output *output, uint32_t ranks, uint32_t i)
+static void talker_open(struct output *output, uint32_t ranks, uint32_t i, uint32_t first)
 {
     struct talker *talker = &output->talker[i];
     char path[PATH_MAX + 32];
 
-    talker->file = talker->stream[0].fd = talker->stream[1].fd = -1;
     if (ranks) {
-        snprintf(talker->prefix, sizeof(talker->prefix), "[rank %u] ", i);
-        snprintf(path, sizeof(path), "%s/rank-%u.log", output->directory, i);
+        snprintf(talker->prefix, sizeof(talker->prefix), "[rank %u] ", first + i);
+        snprintf(path, sizeof(path), "%s/rank-%u.log", output->directory, first + i);
     } else {
         snprintf(path, sizeof(path), "%s/command.log", output->directory);
     }
@@ -127,10 +126,24 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
     if (!output->talker || sink_open(&output->sink[0], STDOUT_FILENO, output->directory) < 0 ||
         sink_open(&output->sink[1], STDERR_FILENO, output->directory) < 0)
         return err_nomem(err);
-    for (; output->count < count; output->count++)
-        talker_open(output, ranks, output->count);
+    for (; output->count < count; output->count++) {
+        struct talker *talker = &output->talker[output->count];
+
+        talker->file = talker->stream[0].fd = talker->stream[1].fd = -1;
+        talker_open(output, ranks, output->count, 0);
+    }
     *ret = TAKE(output);
     return 0;
+}
+
+void output_number(struct output *output, const char *directory, uint32_t first)
+{
+    snprintf(output->directory, sizeof(output->directory), "%s", directory);
+    for (uint32_t i = 0; i < output->count; i++) {
+        fd_clean(&output->talker[i].file);
+        output->talker[i].file = -1;
+        talker_open(output, output->count, i, first);
+    }
 }
 
 void output_open(struct output *output, uint32_t rank, int ret_fd[2])

@@ -29,6 +29,9 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
                   struct err *err);
 void output_destroy(struct output *output); /* flushes, patiently; NULL is fine */
 
+/* The first rank here has this number from now on, and the files are in that directory. */
+void output_number(struct output *output, const char *directory, uint32_t first);
+
 /* New pipes for a rank's stdout and stderr; the writing ends are the caller's: output_close().  Without descriptors for pipes the
  * rank gets our own stdout and stderr, and what it prints is not kept.
  */

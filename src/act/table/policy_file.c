@@ -201,7 +201,7 @@ static int policy_row_action(const struct policy_reader *reader, const struct co
     int action = policy_word(reader, entry, policy_action_word, 0, ACTION_COUNT);
 
     if (action == ACTION_DEPTH || action == ACTION_INSPECT || action == ACTION_REPAIR ||
-        action == ACTION_GIVE_UP)
+        action == ACTION_GIVE_UP || action >= ACTION_START)
         return conf_error(reader->conf, entry->value_at, reader->err,
                           "action '%s' cannot stand in a row", entry->value);
     if (action >= 0 && row->action_count == POLICY_ACTIONS)

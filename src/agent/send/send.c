@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "act/orders/acknowledged.h"
 #include "agent/send/enlist.h"
 #include "agent/send/sender.h"
 #include "base/log.h"
@@ -42,6 +43,7 @@ struct send {
     pid_t parent;
     int64_t again_ns, deadline_ns;
     int64_t stuck_ns; /* of a launcher: since when some spool cannot be sent; 0: all can */
+    uint64_t told;    /* to the launcher, of its own spool */
     bool enlisted, finishing, finish_asked, done, complained;
     struct err trouble;
 };
@@ -177,6 +179,21 @@ static bool send_spools_in_trouble(const struct send *send)
     return false;
 }
 
+/* The launcher of a job on several nodes lives by that (act/launch_crew.c). */
+static void send_tell(struct send *send)
+{
+    uint64_t passed = 0;
+
+    for (size_t i = 0; i < send->count && send->settings->run_dir; i++) {
+        if (strcmp(send->one[i].name, "launcher.lsf") == 0)
+            passed = sender_passed(send->one[i].sender);
+    }
+    if (passed <= send->told)
+        return;
+    send->told = passed;
+    acknowledged_write(send->settings->run_dir, passed);
+}
+
 /* ---- the end ---- */
 
 static void send_on_finished(void *arg, const struct client_answer *answer)
@@ -221,6 +238,7 @@ static void send_on_look(void *arg, int64_t now_ns)
     if (send->settings->child && getppid() != send->parent)
         send_begin_to_finish(send);
     send_find_spools(send);
+    send_tell(send);
     if (send->finishing && send->enlisted && send_spools_left(send) == 0)
         send_ask_to_finish(send);
     if (!send->settings->child || !send_spools_in_trouble(send))

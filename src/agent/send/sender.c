@@ -126,6 +126,11 @@ uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot)
     return 0;
 }
 
+uint64_t sender_passed(const struct sender *sender)
+{
+    return sender->passed_next;
+}
+
 static void boot_set(struct sender *sender, uint64_t boot, uint64_t next)
 {
     for (size_t i = 0; i < sender->boots; i++) {

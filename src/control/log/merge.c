@@ -13,6 +13,7 @@
 #include "core/clean.h"
 #include "core/map.h"
 #include "wire/frame.h"
+#include "wire/member.h"
 
 #define MERGE_STEPS 64
 #define SHAPES_MAX 65536
@@ -261,6 +262,7 @@ static int merge_take_own(struct merge *merge, const struct frame *frame, struct
 static bool merge_is_kept(const struct frame *frame)
 {
     struct fact_beat beat;
+    struct member member;
 
     switch (frame->type) {
     case FRAME_HELLO:
@@ -283,6 +285,9 @@ static bool merge_is_kept(const struct frame *frame)
     case FRAME_POLICY:
     case FRAME_MEANS:
         return true;
+    case FRAME_MEMBER:
+        return member_get(reader_of(frame->payload, frame->payload_bytes), &member) == 0 &&
+               member.news;
     case FRAME_BEAT:
         return fact_beat_get(reader_of(frame->payload, frame->payload_bytes), &beat) == 0 &&
                beat.final;

@@ -213,6 +213,39 @@ static struct json_object *decisions_ranks_json(const struct decision *decision)
     return list;
 }
 
+/* Which launcher starts which ranks. */
+static struct json_object *decisions_start_json(const struct decision *decision)
+{
+    struct json_object *root = json_object_new_object(), *nodes = json_object_new_array();
+    const struct decision_start *start = &decision->start;
+
+    ADD("host", show_string(start->host));
+    ADD("port", json_object_new_int64(start->port));
+    ADD("world", json_object_new_int64(start->world));
+    ADD("spare", json_object_new_int64(start->spare));
+    ADD("down", json_object_new_int64(start->down));
+    ADD("clock_ns", json_object_new_int64(start->clock_ns));
+    ADD("resume", record_step_json(start->resume));
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
+        struct json_object *node = json_object_new_object();
+
+        json_object_object_add(node, "life", json_object_new_int64(start->life[i]));
+        json_object_object_add(node, "first", json_object_new_int64(start->first[i]));
+        json_object_array_add(nodes, node);
+    }
+    ADD("nodes", nodes);
+    return root;
+}
+
+static struct json_object *decisions_nodes_json(const struct decision *decision)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++)
+        json_object_array_add(list, show_string(decision->node[i]));
+    return list;
+}
+
 struct json_object *run_decisions_order_json(const struct decision *decision, uint64_t number)
 {
     struct json_object *root = json_object_new_object();
@@ -225,6 +258,9 @@ struct json_object *run_decisions_order_json(const struct decision *decision, ui
     ADD("attempt", json_object_new_int64(decision->attempt));
     ADD("step", record_step_json(decision->step));
     ADD("ranks", decisions_ranks_json(decision));
+    ADD("nodes", decisions_nodes_json(decision));
+    if (decision->action == ACTION_START)
+        ADD("start", decisions_start_json(decision));
     ADD("argument", json_object_new_int64(decision->argument));
     ADD("deadline_ms", json_object_new_int64(decision->deadline_real_ns / NS_PER_MS));
     ADD("why", show_string(decision->why));

@@ -9,16 +9,26 @@
 #include "control/report/recovery.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/clean.h"
+#include "core/hash.h"
 #include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/member.h"
 #include "wire/verdict.h"
 
 void recovery_fini(struct recovery *recovery)
 {
     map_fini(&recovery->clock);
+    map_fini(&recovery->node);
     map_fini(&recovery->first);
+}
+
+/* The launchers of several nodes have one name. */
+static uint64_t recovery_key(const struct frame *frame)
+{
+    return hash64_u64(frame->sender, frame->boot);
 }
 
 /* 0: the clock of the sender is not known. */
@@ -100,6 +110,71 @@ static void recovery_outcome(struct recovery *recovery, const struct outcome *ou
         recovery->decide_ns = outcome->began_real_ns;
 }
 
+static uint64_t recovery_node_key(const char *node)
+{
+    return hash64(0, node, strlen(node));
+}
+
+/* Several nodes: those of the attempt. */
+static int recovery_start(struct recovery *recovery, const struct decision *decision)
+{
+    if (decision->start.first[0] == 0)
+        map_fini(&recovery->node);
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
+        if (!map_put(&recovery->node, recovery_node_key(decision->node[i]), 0))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void recovery_member(struct recovery *recovery, const struct member *member)
+{
+    uint64_t *last = map_get(&recovery->node, recovery_node_key(member->node));
+
+    if (last)
+        *last = (uint64_t)member->real_ns;
+}
+
+/* The last sign of life of the node that is silent for the longest time; 0: not known. */
+static int64_t recovery_silent_ns(const struct recovery *recovery)
+{
+    int64_t oldest_ns = 0;
+
+    for (size_t i = 0; i < recovery->node.size; i++) {
+        const struct map_slot *slot = &recovery->node.slot[i];
+        int64_t last_ns = (int64_t)slot->value;
+
+        if (slot->used && last_ns && (!oldest_ns || last_ns < oldest_ns))
+            oldest_ns = last_ns;
+    }
+    return oldest_ns;
+}
+
+/* From then on all nodes stop.  If no rank has failed, a node was lost. */
+static void recovery_stop(struct recovery *recovery, const struct decision *decision)
+{
+    if (decision->attempt != recovery->attempt)
+        return;
+    if (!recovery->fault_ns) {
+        recovery->fault_ns = recovery_silent_ns(recovery);
+        recovery->detect_ns = recovery->decide_ns =
+            recovery->fault_ns ? MAX(decision->decided_real_ns, recovery->fault_ns) : 0;
+    } else if (recovery->decide_ns == recovery->detect_ns) {
+        recovery->decide_ns = MAX(decision->decided_real_ns, recovery->detect_ns);
+    }
+}
+
+static int recovery_decision(struct recovery *recovery, const struct decision *decision)
+{
+    if (decision->state != DECISION_ORDERED)
+        return 0;
+    if (decision->action == ACTION_START)
+        return recovery_start(recovery, decision);
+    if (decision->action == ACTION_STOP)
+        recovery_stop(recovery, decision);
+    return 0;
+}
+
 int recovery_frame(struct recovery *recovery, const struct frame *frame, bool own)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
@@ -109,20 +184,28 @@ int recovery_frame(struct recovery *recovery, const struct frame *frame, bool ow
     struct fact_exit exit;
     struct fact_step step;
     struct fact_run run;
+    struct decision decision;
+    struct member member;
 
+    if (own && frame->type == FRAME_DECISION && decision_get(in, &decision) == 0)
+        return recovery_decision(recovery, &decision);
     if (own && frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
         recovery_verdict(recovery, &verdict);
     if (own)
         return 0;
     switch (frame->type) {
     case FRAME_HELLO:
-        return fact_hello_get(in, &hello) < 0 || map_put(&recovery->clock, frame->sender,
+        return fact_hello_get(in, &hello) < 0 || map_put(&recovery->clock, recovery_key(frame),
                                                          (uint64_t)(hello.real_ns - hello.mono_ns))
                    ? 0
                    : -ENOMEM;
     case FRAME_EXIT:
         if (fact_exit_get(in, &exit) == 0)
-            recovery_exit(recovery, frame->sender, &exit);
+            recovery_exit(recovery, recovery_key(frame), &exit);
+        return 0;
+    case FRAME_MEMBER:
+        if (member_get(in, &member) == 0)
+            recovery_member(recovery, &member);
         return 0;
     case FRAME_OUTCOME:
         if (outcome_get(in, &outcome) == 0)
@@ -133,8 +216,9 @@ int recovery_frame(struct recovery *recovery, const struct frame *frame, bool ow
             recovery_begin(recovery, &run);
         return 0;
     case FRAME_STEP:
-        return fact_step_head_get(in, &step) < 0 ? 0
-                                                 : recovery_step(recovery, frame->sender, &step);
+        return fact_step_head_get(in, &step) < 0
+                   ? 0
+                   : recovery_step(recovery, recovery_key(frame), &step);
     default:
         return 0;
     }

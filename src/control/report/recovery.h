@@ -16,13 +16,15 @@
 #include "wire/frame.h"
 
 struct recovery {
-    struct map clock;                       /* sender → real minus monotonic time */
+    struct map clock;                       /* sender and its boot → real minus monotonic time */
     uint32_t attempt;                       /* the newest */
     int64_t fault_ns, detect_ns, decide_ns; /* of this attempt; 0: none; all by the real clock */
     struct run_summary_parts *parts;        /* of the attempt before, being measured; NULL: none */
     int64_t begin_ns;                       /* of this attempt */
     int64_t step_begin_ns, step_end_ns;     /* of the first step: of the rank that was last */
-    struct map first;                       /* rank → its first step in this attempt has come */
+    struct map
+        node; /* hash of a node's name in this attempt → its last report, by the real clock; 0: none */
+    struct map first; /* rank → its first step in this attempt has come */
 };
 
 void recovery_fini(struct recovery *recovery);

@@ -32,7 +32,8 @@
 #include "core/map.h"
 #include "core/sketch.h"
 
-#define SITE_ORDER_WAITERS_RUN 16 /* clients that wait for orders of one run */
+#define SITE_ORDER_WAITERS_RUN                                                                     \
+    16 /* clients that wait for orders of one run, beside its launchers */
 #define SITE_BODY_MAX (8u << 20)
 #define SITE_CHARGE_MAX (128u << 20) /* of bodies of one run that are under way */
 

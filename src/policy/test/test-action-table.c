@@ -255,6 +255,51 @@ static void a_slow_node_is_swapped_if_it_pays(void **state)
     assert_true(newest(scene)->costs_gpu_seconds > 20 && newest(scene)->costs_gpu_seconds < 25);
 }
 
+static void launcher_says(struct scene *scene, const char *node, enum member_state state)
+{
+    struct member member = { .host = "10.0.0.1",
+                             .port = 1000,
+                             .life = (uint32_t)(node[1] - '0'),
+                             .state = (uint8_t)state,
+                             .culprit = -1,
+                             .ranks = 2,
+                             .nodes_min = 2,
+                             .nodes_max = 2,
+                             .max_restarts = 5,
+                             .lease_ns = 3600 * NS_PER_S };
+
+    snprintf(member.node, sizeof(member.node), "%s", node);
+    assert_int_equal(policy_member(scene->policy, &member), 0);
+}
+
+/* A launcher that waits is the spare; nobody tells the policy their number. */
+static void a_slow_node_is_swapped_for_a_launcher_that_waits(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->means.spares = 0;
+    give(scene);
+    launcher_says(scene, "n1", MEMBER_IDLE);
+    launcher_says(scene, "n2", MEMBER_IDLE);
+    tick(scene);
+    launcher_says(scene, "n3", MEMBER_IDLE);
+    launcher_says(scene, "n1", MEMBER_RUNNING);
+    launcher_says(scene, "n2", MEMBER_RUNNING);
+    train(scene, 10);
+    scene->ledger.gpu_seconds[LEDGER_CHECKPOINT] = 1;
+    train(scene, 1);
+    find(scene, VERDICT_STRAGGLER, "v-1");
+    assert_int_equal(newest(scene)->action, ACTION_STOP);
+    launcher_says(scene, "n1", MEMBER_STOPPED);
+    launcher_says(scene, "n2", MEMBER_STOPPED);
+    policy_attempt_ended(scene->policy, 0);
+    tick(scene);
+    assert_int_equal(newest(scene)->action, ACTION_START);
+    assert_string_equal(newest(scene)->node[0], "n1");
+    assert_string_equal(newest(scene)->node[1], "n3");
+    assert_int_equal(newest(scene)->start.down, 2); /* n2 gets no ranks any more */
+}
+
 static void without_a_spare_the_next_action_of_the_row_counts(void **state)
 {
     struct scene *scene = *state;
@@ -519,6 +564,7 @@ int main(void)
         SCENE(the_kill_switch_stops_everything),
         SCENE(what_does_not_pay_back_is_not_done),
         SCENE(a_slow_node_is_swapped_if_it_pays),
+        SCENE(a_slow_node_is_swapped_for_a_launcher_that_waits),
         SCENE(without_a_spare_the_next_action_of_the_row_counts),
         SCENE(one_cause_waits_for_its_cool_down_and_ends_at_its_limit),
         SCENE(the_hour_has_a_limit),

@@ -18,6 +18,7 @@
 #include "wire/facts.h"
 #include "wire/finding.h"
 #include "wire/frame.h"
+#include "wire/member.h"
 #include "wire/verdict.h"
 
 #define MONO INT64_C(81985529216486895)
@@ -293,6 +294,51 @@ static struct decision make_decision(void)
     return decision;
 }
 
+static struct decision make_start(void)
+{
+    struct decision decision = { .action = ACTION_START,
+                                 .state = DECISION_ORDERED,
+                                 .target = TARGET_NODES,
+                                 .attempt = 2,
+                                 .node_count = 2,
+                                 .node = { "n1", "n10" },
+                                 .step = DECISION_NO_STEP,
+                                 .decided_real_ns = REAL,
+                                 .why = "2 of 2 nodes, 8 ranks",
+                                 .start = { .host = "10.1.0.1",
+                                            .port = 29500,
+                                            .world = 8,
+                                            .first = { 0, 4 },
+                                            .life = { 77, 78 },
+                                            .spare = 4,
+                                            .down = 2,
+                                            .clock_ns = REAL - MONO,
+                                            .resume = 400 } };
+
+    decision_identify(&decision, "r1");
+    return decision;
+}
+
+static const struct member member = { .mono_ns = MONO,
+                                      .real_ns = REAL,
+                                      .node = "n10",
+                                      .host = "10.1.0.10",
+                                      .port = 29501,
+                                      .life = 78,
+                                      .state = MEMBER_FAILING,
+                                      .news = true,
+                                      .attempt = 2,
+                                      .culprit = 5,
+                                      .status = 137,
+                                      .ranks = 4,
+                                      .nodes_min = 1,
+                                      .nodes_max = 2,
+                                      .max_restarts = 3,
+                                      .resume = 400,
+                                      .lease_ns = 10000000000,
+                                      .join_ns = 600000000000,
+                                      .backoff_ns = 1000000000 };
+
 static struct fact_shape make_shape(void)
 {
     struct fact_shape shape = { .count = COUNT(items), .item = items };
@@ -411,6 +457,8 @@ static void put_act(struct buf *out, uint16_t type)
         return environment_put(out, &environment);
     case FRAME_REQUEST:
         return request_put(out, &request);
+    case FRAME_MEMBER:
+        return member_put(out, &member);
     default:
         abort(); /* a new type needs its frame here */
     }
@@ -467,6 +515,7 @@ static void put_payload(struct buf *out, uint16_t type)
 }
 
 #define TYPED_FILE 5
+#define CREW_FILE 9
 
 static struct fact_shape shape_of(int file)
 {
@@ -482,8 +531,13 @@ static struct fact_shape shape_of(int file)
 static void put_later(struct buf *out, uint16_t type, int file)
 {
     struct fact_shape shape = shape_of(file);
+    struct decision start = make_start();
 
     switch (type) {
+    case FRAME_DECISION:
+        if (file == CREW_FILE)
+            return decision_put(out, &start);
+        return put_payload(out, type);
     case FRAME_SHAPE:
         return fact_shape_put(out, &shape);
     case FRAME_BEAT:
@@ -510,6 +564,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_METHOD },
     { FRAME_FINDING, FRAME_DECISION, FRAME_OUTCOME, FRAME_PLACES, FRAME_CHECK, FRAME_ENVIRONMENT,
       FRAME_REQUEST, FRAME_LEDGER },
+    [CREW_FILE] = { FRAME_DECISION, FRAME_MEMBER },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -630,6 +685,8 @@ static bool same_act(uint16_t type, struct reader in)
         return same_environment(in);
     case FRAME_REQUEST:
         SAME(request, struct request);
+    case FRAME_MEMBER:
+        SAME(member, struct member);
     default:
         return false;
     }

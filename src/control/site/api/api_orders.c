@@ -72,9 +72,17 @@ static void waiter_gone(void *arg)
     waiter_unlink(arg);
 }
 
+/* A job with one launcher on each node has as many more. */
+static size_t waiters_max(const struct site_run *run)
+{
+    const struct policy *policy = run->log ? runlog_policy(run->log) : NULL;
+
+    return SITE_ORDER_WAITERS_RUN + (policy ? policy_members(policy) : 0);
+}
+
 static bool waiter_fits(const struct api_call *call, const struct site_run *run)
 {
-    if (run->order_waiter_count >= SITE_ORDER_WAITERS_RUN)
+    if (run->order_waiter_count >= waiters_max(run))
         reply_error(call->exchange, 429, "%zu clients wait for orders of run '%s' already",
                     run->order_waiter_count, run->dir.run);
     else if (call->site->order_waiters >= call->site->order_waiters_max)

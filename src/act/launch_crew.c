@@ -1,0 +1,574 @@
+/* launch_crew.c - a launcher that is one of several, one on each node of a job.
+ *
+ * It reports what its ranks do and obeys the controller's orders: START an attempt with these ranks, STOP it, END the run.  The
+ * reports are leases, too.  The sender of facts writes to RUN/acknowledged which of them are on the controller's disk.  When none
+ * of the last half of the lease is, the ranks are ended: the controller may soon give their places to another node, and two
+ * sets of ranks must never run.  The keeper has the same deadline, a little later, for a launcher that is stopped.
+ *
+ * The launcher of the first node reports the attempts of the run, by the clock of the run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "act/launch_private.h"
+#include "act/newest_point.h"
+#include "act/orders/acknowledged.h"
+#include "base/net/address.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define CREW_LOOK_NS (NS_PER_S / 5)
+#define CREW_BEATS 64
+#define CREW_LEAVE_NS (3 * NS_PER_S) /* for the controller's last word to one that leaves */
+
+struct launch_crew {
+    struct member self; /* as it was reported last */
+    struct crew_beat {
+        uint64_t number; /* of its frame */
+        int64_t mono_ns;
+    } beat[CREW_BEATS]; /* a ring */
+    uint32_t beats;
+    int64_t due_ns;            /* of the next one */
+    int64_t acked_ns;          /* when the newest was written that the controller has; 0: none */
+    int acknowledged;          /* the file */
+    enum member_state result;  /* of the newest attempt here, or MEMBER_IDLE */
+    struct decision start;     /* the attempt to start; id "": none */
+    struct layout_place place; /* in the newest attempt */
+    bool in_attempt, leads, silent; /* silent: the controller was not heard of in time */
+    bool reports;                   /* we report the end of the run */
+    struct decision stop;           /* of the attempt; id "": none */
+    struct decision end;            /* of the run; id "": none */
+};
+
+static bool crew_is_set(const struct decision *decision)
+{
+    return decision->id[0] != '\0';
+}
+
+static int64_t crew_patience_ns(const struct launch_crew *crew)
+{
+    return crew->self.lease_ns / 2;
+}
+
+/* ---- who we are ---- */
+
+/* The address by which the controller's machine sees us: others reach us there, too. */
+static int crew_host_find(const char *control, char *ret, size_t room, struct err *err)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
+    CLEAN(fd_clean) int fd = -1;
+    struct addrinfo *found = NULL;
+    struct sockaddr_storage own;
+    socklen_t size = sizeof(own);
+    struct address_url url;
+    int r = -1;
+
+    if (!control || address_url_parse(control, &url) < 0 ||
+        getaddrinfo(url.at.host, "9", &hints, &found) != 0)
+        return err_set(err, -EINVAL, "the address of this node is not known; use --address");
+    fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&own, &size) == 0)
+        r = getnameinfo((struct sockaddr *)&own, size, ret, (socklen_t)room, NULL, 0,
+                        NI_NUMERICHOST);
+    freeaddrinfo(found);
+    return r == 0 ? 0
+                  : err_set(err, -EADDRNOTAVAIL,
+                            "the address of this node is not known; use --address");
+}
+
+static int crew_self_init(const struct launch *launch, struct member *self, struct err *err)
+{
+    const struct launch_plan *plan = launch->plan;
+    int r = 0;
+
+    *self = (struct member){ .state = MEMBER_IDLE,
+                             .attempt = launch->run_dir.file.attempt,
+                             .culprit = -1,
+                             .ranks = plan->ranks,
+                             .nodes_min = plan->nodes_min,
+                             .nodes_max = plan->nodes_max,
+                             .max_restarts = plan->max_restarts,
+                             .lease_ns = plan->lease_ns,
+                             .join_ns = plan->join_ns,
+                             .backoff_ns = plan->backoff_ns };
+    if (getrandom(&self->life, sizeof(self->life), 0) < 0 || !self->life)
+        self->life = (uint32_t)time_real_ns() | 1;
+    snprintf(self->node, sizeof(self->node), "%.63s", launch->run_dir.file.layout.host);
+    if (plan->address)
+        snprintf(self->host, sizeof(self->host), "%s", plan->address);
+    else
+        r = crew_host_find(getenv("LOCKSTEP_CONTROL"), self->host, sizeof(self->host), err);
+    return r < 0 ? r : layout_port(&self->port, err);
+}
+
+int launch_crew_open(struct launch *launch, struct err *err)
+{
+    struct launch_crew *crew;
+    int r;
+
+    if (!launch->plan->nodes_max)
+        return 0;
+    if (!launch->log || !launch->orders)
+        return err_set(err, -EIO, "this node cannot join the run: nothing can be reported from it");
+    crew = launch->crew = calloc(1, sizeof(*crew));
+    if (!crew)
+        return err_nomem(err);
+    crew->acknowledged = -1;
+    crew->result = MEMBER_IDLE;
+    r = crew_self_init(launch, &crew->self, err);
+    if (r == 0)
+        r = acknowledged_create(launch->run_dir.directory.text, &crew->acknowledged, err);
+    return r;
+}
+
+void launch_crew_close(struct launch *launch)
+{
+    if (!launch->crew)
+        return;
+    fd_clean(&launch->crew->acknowledged);
+    free(launch->crew);
+}
+
+const struct layout_place *launch_crew_place(const struct launch *launch)
+{
+    return launch->crew ? &launch->crew->place : NULL;
+}
+
+uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank)
+{
+    return launch->crew ? launch->crew->place.first + rank : rank;
+}
+
+bool launch_crew_leads(const struct launch *launch)
+{
+    return !launch->crew || launch->crew->leads;
+}
+
+bool launch_crew_reports_end(const struct launch *launch)
+{
+    return !launch->crew || launch->crew->reports;
+}
+
+/* All nodes have one clock for what happens to the run; without a place the own one. */
+int64_t launch_crew_mono_ns(const struct launch *launch)
+{
+    if (!launch->crew || !launch->crew->place.clock_ns)
+        return time_mono_ns();
+    return time_real_ns() - launch->crew->place.clock_ns;
+}
+
+bool launch_crew_resume(const struct launch *launch, uint64_t *ret)
+{
+    if (!launch->crew)
+        return false;
+    *ret = launch->crew->place.resume;
+    return true;
+}
+
+/* Now: no rank of ours writes any more. */
+static void crew_look_for_checkpoint(struct launch *launch)
+{
+    struct member *self = &launch->crew->self;
+    struct newest_point resume = { .step = NEWEST_POINT_NONE };
+    struct err err = { "" };
+
+    if (launch->plan->checkpoints &&
+        newest_point_find(launch->plan->checkpoints, NEWEST_POINT_NONE, &resume, &err) < 0)
+        output_message(launch->output, "%s", err.text);
+    self->resume = resume.step;
+}
+
+/* ---- reports and the lease ---- */
+
+static enum member_state crew_state(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    if (!crew->in_attempt)
+        return crew->result;
+    return launch->failed ? MEMBER_FAILING : MEMBER_RUNNING;
+}
+
+static void crew_report(struct launch *launch, int64_t now_ns)
+{
+    struct launch_crew *crew = launch->crew;
+    struct member *self = &crew->self;
+    enum member_state state = crew_state(launch);
+    struct err err = { "" };
+    uint64_t number;
+
+    self->news = !crew->beats || state != self->state;
+    self->state = (uint8_t)state;
+    if (state != MEMBER_IDLE)
+        self->attempt = launch->run_dir.file.attempt;
+    self->mono_ns = now_ns;
+    self->real_ns = time_real_ns();
+    if (launcher_log_member(launch->log, self, &number, &err) < 0) {
+        output_message(launch->output, "%s; the controller does not hear of this node", err.text);
+    } else {
+        crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, now_ns };
+    }
+    crew->due_ns = now_ns + self->lease_ns / 10;
+}
+
+/* The newest report that is on the controller's disk. */
+static void crew_acknowledged(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+    uint64_t before = acknowledged_read(crew->acknowledged);
+    int64_t newest = crew->acked_ns;
+
+    for (uint32_t i = 0; i < MIN(crew->beats, (uint32_t)CREW_BEATS); i++) {
+        if (crew->beat[i].number < before)
+            newest = MAX(newest, crew->beat[i].mono_ns);
+    }
+    if (newest == crew->acked_ns)
+        return;
+    crew->acked_ns = newest;
+    if (crew->in_attempt)
+        keeper_lease(launch->keeper, newest + crew->self.lease_ns * 6 / 10);
+}
+
+static void crew_lease(struct launch *launch, int64_t now_ns)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (!crew->in_attempt || crew->silent || now_ns - crew->acked_ns <= crew_patience_ns(crew))
+        return;
+    crew->silent = true;
+    output_message(
+        launch->output,
+        "the controller has not answered for %.1f s; ending the ranks, because it may give their "
+        "places to another node",
+        (double)(now_ns - crew->acked_ns) / 1e9);
+}
+
+void launch_crew_turn(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+    int64_t now_ns = time_mono_ns();
+
+    if (!crew || !launch->log)
+        return;
+    if (now_ns >= crew->due_ns || crew_state(launch) != (enum member_state)crew->self.state)
+        crew_report(launch, now_ns);
+    crew_acknowledged(launch);
+    crew_lease(launch, now_ns);
+}
+
+int64_t launch_crew_due_ns(const struct launch *launch)
+{
+    return launch->crew ? MIN(launch->crew->due_ns, time_mono_ns() + CREW_LOOK_NS) : INT64_MAX;
+}
+
+/* ---- orders ---- */
+
+/* Our place in a START order; false: it is not for this launcher. */
+static bool crew_place_find(const struct launch_crew *crew, const struct decision *decision,
+                            struct layout_place *ret)
+{
+    const struct decision_start *start = &decision->start;
+
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
+        if (start->life[i] != crew->self.life || strcmp(decision->node[i], crew->self.node) != 0)
+            continue;
+        *ret = (struct layout_place){ .first = start->first[i],
+                                      .world = start->world,
+                                      .node = start->first[i] / crew->self.ranks,
+                                      .nodes = start->world / crew->self.ranks,
+                                      .port = start->port,
+                                      .clock_ns = start->clock_ns,
+                                      .resume = start->resume };
+        snprintf(ret->host, sizeof(ret->host), "%s", start->host);
+        return start->world >= crew->self.ranks &&
+               start->first[i] <= start->world - crew->self.ranks;
+    }
+    return false;
+}
+
+bool launch_crew_is_meant(const struct launch *launch, const struct decision *decision)
+{
+    const struct launch_crew *crew = launch->crew;
+    struct layout_place place;
+
+    if (decision->action != ACTION_START)
+        return true;
+    return crew_place_find(crew, decision, &place) && !crew->in_attempt &&
+           (crew->result == MEMBER_IDLE || decision->attempt > launch->run_dir.file.attempt);
+}
+
+static void crew_order_start(struct launch *launch, const struct decision *decision)
+{
+    struct launch_crew *crew = launch->crew;
+
+    crew->start = *decision;
+    crew_place_find(crew, decision, &crew->place);
+    crew->leads = crew->place.first == 0;
+}
+
+static bool crew_is_named(const struct launch_crew *crew, const struct decision *decision)
+{
+    return decision->node_count && strcmp(decision->node[0], crew->self.node) == 0;
+}
+
+/* The end of an attempt whose first node is gone. */
+static void crew_report_attempt_end(struct launch *launch, const struct decision *stop)
+{
+    struct fact_run fact = { .event = RUN_ATTEMPT_END,
+                             .attempt = stop->attempt,
+                             .ranks = launch->crew->place.world,
+                             .culprit = stop->rank_count ? (int32_t)stop->rank[0] : -1,
+                             .status = (int32_t)stop->argument,
+                             .mono_ns = launch_crew_mono_ns(launch),
+                             .real_ns = time_real_ns() };
+
+    snprintf(fact.text, sizeof(fact.text), "%.150s", stop->why);
+    launcher_log_run(launch->log, &fact, NULL);
+}
+
+static void crew_order_stop(struct launch *launch, const struct decision *decision)
+{
+    struct launch_crew *crew = launch->crew;
+
+    crew->stop = *decision;
+    if (crew->in_attempt)
+        return;
+    if (crew_is_named(crew, decision) && !crew->leads)
+        crew_report_attempt_end(launch, decision);
+    if (crew->result == MEMBER_IDLE ? decision->attempt >= crew->self.attempt
+                                    : decision->attempt > launch->run_dir.file.attempt) {
+        launch->run_dir.file.attempt = decision->attempt; /* it will not be started here */
+        crew->result = MEMBER_STOPPED;
+        crew_report(launch, time_mono_ns());
+    }
+}
+
+void launch_crew_order(struct launch *launch, const struct decision *decision)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (decision->action == ACTION_START) {
+        crew_order_start(launch, decision);
+    } else if (decision->action == ACTION_STOP) {
+        crew_order_stop(launch, decision);
+    } else {
+        crew->end = *decision;
+        crew->reports = crew_is_named(crew, decision);
+    }
+}
+
+bool launch_crew_waits(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    return crew && !crew->in_attempt && !crew_is_set(&crew->start) && !crew_is_set(&crew->end);
+}
+
+/* ---- attempts ---- */
+
+bool launch_crew_stops(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    return crew && crew->in_attempt &&
+           (crew->silent || crew_is_set(&crew->end) ||
+            (crew_is_set(&crew->stop) && crew->stop.attempt >= launch->run_dir.file.attempt));
+}
+
+int64_t launch_crew_grace_ns(const struct launch *launch)
+{
+    return launch->crew && launch->crew->silent ? 0 : launch->plan->grace_ns;
+}
+
+int launch_crew_status(const struct launch *launch, int own)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    if (!crew)
+        return own;
+    if (crew_is_set(&crew->end))
+        return (int)crew->end.argument & 0xff;
+    if (crew_is_set(&crew->stop) && crew->stop.attempt == launch->run_dir.file.attempt)
+        return (int)crew->stop.argument & 0xff;
+    return crew->silent && !own ? 1 : own;
+}
+
+const char *launch_crew_why(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    if (!crew)
+        return NULL;
+    if (crew_is_set(&crew->end))
+        return crew->end.why;
+    if (crew_is_set(&crew->stop) && crew->stop.attempt == launch->run_dir.file.attempt)
+        return crew->stop.why;
+    return crew->silent ? "the controller did not answer" : NULL;
+}
+
+static void crew_places_report(struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+    const struct decision_start *start = &crew->start.start;
+    const struct places places = { .mono_ns = launch_crew_mono_ns(launch),
+                                   .real_ns = time_real_ns(),
+                                   .allocated = start->world + start->spare + start->down,
+                                   .spare = start->spare,
+                                   .down = start->down };
+
+    launcher_log_places(launch->log, &places, NULL);
+}
+
+static void crew_attempt_begin(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+    struct runfile *file = &launch->run_dir.file;
+    char text[160];
+
+    file->attempt = file->restarts = crew->start.attempt;
+    crew->in_attempt = true;
+    crew->silent = false;
+    crew->stop.id[0] = '\0';
+    crew->self.culprit = -1;
+    crew->self.status = 0;
+    if (!crew->acked_ns && crew->beats) /* it must have had one, to send this order */
+        crew->acked_ns = crew->beat[0].mono_ns;
+    keeper_lease(launch->keeper, crew->acked_ns + crew->self.lease_ns * 6 / 10);
+    output_number(launch->output,
+                  run_directory_is_somewhere(&launch->run_dir) ? launch->run_dir.out.text : "",
+                  crew->place.first);
+    output_message(launch->output, "attempt %u: ranks %u to %u of %u on %s, MASTER_ADDR=%s",
+                   file->attempt, crew->place.first, crew->place.first + crew->self.ranks - 1,
+                   crew->place.world, crew->self.node, crew->place.host);
+    if (!crew->leads)
+        return;
+    launcher_log_command_text(launch->plan->command, text, sizeof(text));
+    if (!file->attempt)
+        launch_log_run(launch, RUN_BEGIN, 0, text);
+    crew_places_report(launch);
+    launch->means.mode = 0; /* the first node may be another one now */
+    launch_policy_open(launch);
+}
+
+void launch_crew_started(struct launch *launch, const char *failed)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (!crew || !crew_is_set(&crew->start))
+        return;
+    launch_orders_answer(launch, &crew->start, failed ? OUTCOME_FAILED : OUTCOME_DONE,
+                         failed ? failed : "the ranks were started");
+    crew->start.id[0] = '\0';
+}
+
+static void crew_attempt_end(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+
+    keeper_lease(launch->keeper, 0);
+    crew->in_attempt = false;
+    if (launch->stop_signal || launch->keeper_lost_seen) {
+        crew->result = MEMBER_LEFT;
+        crew->self.status = attempt_exit_status(launch);
+    } else if (launch->failed) {
+        crew->result = MEMBER_FAILED;
+    } else if (launch->running || crew->silent || crew_is_set(&crew->stop)) {
+        crew->result = MEMBER_STOPPED;
+    } else {
+        crew->result = MEMBER_DONE;
+    }
+    if (crew_is_set(&crew->stop) && crew_is_named(crew, &crew->stop) && !crew->leads)
+        crew_report_attempt_end(launch, &crew->stop);
+    layout_port(&crew->self.port, NULL);
+    crew_look_for_checkpoint(launch);
+    crew_report(launch, time_mono_ns());
+}
+
+void launch_crew_failed(struct launch *launch, uint32_t rank, int status)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (!crew)
+        return;
+    crew->self.culprit = (int32_t)launch_crew_rank(launch, rank);
+    crew->self.status = status;
+}
+
+/* ---- the run ---- */
+
+static bool crew_contact_lost(const struct launch *launch, int64_t since_ns)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    return time_mono_ns() - MAX(crew->acked_ns, since_ns) > crew->self.join_ns;
+}
+
+/* For an order.  False: none will come, or it is the end. */
+static bool crew_wait(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+    int64_t since_ns = time_mono_ns();
+
+    while (launch_crew_waits(launch) && !launch->stop_signal && !launch->keeper_lost_seen) {
+        launch_turn(launch, launch_crew_due_ns(launch));
+        launch_orders_turn(launch);
+        if (launch->daemons)
+            daemons_relay(launch->daemons, launch->output);
+        if (crew_contact_lost(launch, since_ns)) {
+            output_message(launch->output, "the controller has not answered for %.0f s; giving up",
+                           (double)crew->self.join_ns / 1e9);
+            launch->failed = true;
+            launch->culprit_status = W_EXITCODE(1, 0);
+            return false;
+        }
+    }
+    return crew_is_set(&crew->start) && !crew_is_set(&crew->end) && !launch->stop_signal &&
+           !launch->keeper_lost_seen;
+}
+
+/* The controller's last word may be that we report the end of the run. */
+static void crew_leave(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+    int64_t until_ns = time_mono_ns() + CREW_LEAVE_NS;
+
+    if (crew_is_set(&crew->end))
+        return;
+    crew->start.id[0] = '\0';
+    crew->result = MEMBER_LEFT;
+    crew->self.status = attempt_exit_status(launch);
+    while (time_mono_ns() < until_ns && !crew_is_set(&crew->end) && !launch->keeper_lost_seen) {
+        launch_turn(launch, launch_crew_due_ns(launch));
+        launch_orders_turn(launch);
+        if (crew_is_set(&crew->start)) /* it was underway; the controller learns that we leave */
+            crew->start.id[0] = '\0';
+    }
+}
+
+void launch_crew_attempts(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+
+    crew_look_for_checkpoint(launch);
+    output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
+                   crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
+                   launch->plan->nodes_max == 1 ? "" : "s");
+    while (crew_wait(launch)) {
+        crew_attempt_begin(launch);
+        attempt_run(launch);
+        crew_attempt_end(launch);
+    }
+    crew_leave(launch);
+    if (crew_is_set(&crew->end) && crew->end.argument)
+        output_message(launch->output, "%s; the run ends", crew->end.why);
+}

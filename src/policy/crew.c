@@ -1,0 +1,561 @@
+/* crew.c - a job with one launcher on each node: when an attempt starts, stops and ends on all of them.
+ *
+ * Launchers report what their ranks do (wire/member.h); the orders are START, STOP and END.  Between two attempts there is a
+ * moment in which nobody has ranks: the next one starts only when each launcher of the last one has said so, or was not
+ * heard of for its whole lease.  A launcher ends its ranks when its reports were not acknowledged for a part of that lease,
+ * so that no two attempts run at the same time, wherever the connection is cut.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "policy/crew.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+
+#define CREW_TICK_MAX_NS (2 * NS_PER_S) /* more between two ticks: the controller was away */
+#define CREW_BEGIN_NS (60 * NS_PER_S)   /* until a launcher that was told to start has started */
+#define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
+#define CREW_REPORT_NS (3 * NS_PER_S)
+#define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
+
+void crew_destroy(struct policy_crew *crew)
+{
+    if (!crew)
+        return;
+    free(crew->member);
+    free(crew->order);
+    free(crew);
+}
+
+size_t crew_bytes(const struct policy_crew *crew)
+{
+    return crew ? sizeof(*crew) + crew->room * sizeof(*crew->member) +
+                      crew->order_room * sizeof(*crew->order)
+                : 0;
+}
+
+/* ---- launchers ---- */
+
+static struct crew_member *crew_find(const struct policy_crew *crew, const char *node)
+{
+    for (size_t i = 0; i < crew->count; i++) {
+        if (strcmp(crew->member[i].last.node, node) == 0)
+            return &crew->member[i];
+    }
+    return NULL;
+}
+
+static struct crew_member *crew_add(struct policy_crew *crew)
+{
+    if (crew->count == CREW_MEMBERS_MAX ||
+        !ARRAY_FIT_ZERO(crew->member, crew->room, crew->count + 1))
+        return NULL;
+    crew->member[crew->count] = (struct crew_member){ .slot = CREW_NO_SLOT };
+    return &crew->member[crew->count++];
+}
+
+/* Another launcher on the same node: the first has ended, and its ranks with it. */
+static void crew_reborn(struct crew_member *member)
+{
+    member->former = member->last.life;
+    member->gone |= member->slot != CREW_NO_SLOT;
+    member->out = false;
+}
+
+int policy_member(struct policy *policy, const struct member *fact)
+{
+    struct policy_crew *crew = policy->crew;
+    struct crew_member *member;
+
+    if (!crew)
+        crew = policy->crew = calloc(1, sizeof(*crew));
+    if (!crew)
+        return -ENOMEM;
+    member = crew_find(crew, fact->node);
+    if (member && member->former == fact->life)
+        return 0; /* of a launcher that another one has replaced */
+    if (!member)
+        member = crew_add(crew);
+    if (!member)
+        return crew->count == CREW_MEMBERS_MAX ? -E2BIG : -ENOMEM;
+    if (member->last.life && member->last.life != fact->life)
+        crew_reborn(member);
+    member->last = *fact;
+    member->heard = true;
+    return 0;
+}
+
+static void crew_listen(struct policy_crew *crew, int64_t now_ns)
+{
+    int64_t gap_ns = crew->tick_ns ? MAX(now_ns - crew->tick_ns, 0) : 0;
+
+    crew->clock_ns += MIN(gap_ns, CREW_TICK_MAX_NS);
+    crew->tick_ns = now_ns;
+    for (size_t i = 0; i < crew->count; i++) {
+        struct crew_member *member = &crew->member[i];
+
+        if (member->heard || !member->heard_ns)
+            member->heard_ns = crew->clock_ns + 1; /* never 0 */
+        member->heard = false;
+        member->lost = member->last.state != MEMBER_LEFT &&
+                       crew->clock_ns - member->heard_ns > member->last.lease_ns;
+    }
+}
+
+/* ---- orders ---- */
+
+static void crew_phase_set(struct policy_crew *crew, enum crew_phase phase)
+{
+    crew->phase = phase;
+    crew->since_ns = crew->clock_ns;
+}
+
+static void crew_order_keep(struct policy_crew *crew, const struct decision *decision)
+{
+    if (ARRAY_FIT(crew->order, crew->order_room, crew->orders + 1))
+        crew->order[crew->orders++] = *decision;
+}
+
+/* Who comes late must not obey them.  They keep their reasons, which people read. */
+static void crew_orders_supersede(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+
+    for (size_t i = 0; i < crew->orders; i++) {
+        char why[sizeof(crew->order[i].why)];
+
+        memcpy(why, crew->order[i].why, sizeof(why));
+        policy_change(policy, &crew->order[i], DECISION_SUPERSEDED, why);
+    }
+    crew->orders = 0;
+}
+
+static void crew_order(struct policy *policy, struct decision *decision)
+{
+    policy_decide_of_attempt(policy, decision, 0);
+    crew_order_keep(policy->crew, decision);
+}
+
+/* Who reports the end of the attempt or the run: the first node, or the first that is still there.  One that leaves waits a
+ * moment for that.
+ */
+static const struct crew_member *crew_reporter(const struct policy_crew *crew)
+{
+    for (uint32_t slot = 0; slot < crew->nodes; slot++) {
+        const struct crew_member *member = crew_slot(crew, slot);
+
+        if (member && !member->lost && !member->gone && member->last.state != MEMBER_LEFT)
+            return member;
+    }
+    for (size_t i = 0; i < crew->count; i++) {
+        if (!crew->member[i].lost && crew->member[i].last.state != MEMBER_LEFT)
+            return &crew->member[i];
+    }
+    for (size_t i = 0; i < crew->count; i++) {
+        if (!crew->member[i].lost)
+            return &crew->member[i];
+    }
+    return NULL;
+}
+
+static struct decision crew_decision(const struct policy_crew *crew, enum action action)
+{
+    struct decision decision = { .action = (uint8_t)action,
+                                 .target = TARGET_RUN,
+                                 .attempt = crew->attempt,
+                                 .step = DECISION_NO_STEP,
+                                 .argument = crew->status };
+    const struct crew_member *reporter = crew_reporter(crew);
+
+    if (reporter)
+        memcpy(decision.node[decision.node_count++], reporter->last.node, sizeof(decision.node[0]));
+    snprintf(decision.why, sizeof(decision.why), "%s", crew->why);
+    return decision;
+}
+
+static void crew_end(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+    struct decision decision = crew_decision(crew, ACTION_END);
+
+    crew_orders_supersede(policy);
+    crew_order(policy, &decision);
+    crew_phase_set(crew, CREW_IS_OVER);
+}
+
+/* ---- an attempt starts ---- */
+
+/* Larger than any that a launcher has seen: one may have run before the controller knew of it. */
+static uint32_t crew_next_attempt(const struct policy_crew *crew)
+{
+    uint32_t next = crew->begun ? crew->attempt + 1 : 0;
+
+    for (size_t i = 0; i < crew->count; i++) {
+        const struct member *last = &crew->member[i].last;
+
+        next = MAX(next, last->attempt + (last->state != MEMBER_IDLE));
+    }
+    return next;
+}
+
+static void crew_start(struct policy *policy, uint32_t nodes)
+{
+    struct policy_crew *crew = policy->crew;
+    uint32_t filled, max = crew->member[0].last.nodes_max;
+
+    crew->restarts += crew->begun;
+    crew->attempt = crew_next_attempt(crew);
+    crew->begun = true;
+    crew->wanted = crew->end_known = false;
+    crew->ended_ns = 0;
+    crew_assign(crew, nodes);
+    crew_orders_supersede(policy);
+    for (uint32_t slot = 0; slot < nodes; slot += filled) {
+        struct decision decision;
+
+        filled =
+            crew_start_fill(crew, slot, policy->view->real_ns - policy->view->mono_ns, &decision);
+        if (!filled)
+            break;
+        snprintf(decision.why, sizeof(decision.why), "%u of %u nodes, %u ranks%s%.110s", nodes, max,
+                 decision.start.world, crew->why[0] ? "; after: " : "", crew->why);
+        crew_order(policy, &decision);
+    }
+    crew_phase_set(crew, CREW_RUNS);
+}
+
+/* Most failures do not repeat: the first restart is not put off. */
+static int64_t crew_pause_ns(const struct policy_crew *crew)
+{
+    int64_t pause_ns = crew->restarts ? crew->member[0].last.backoff_ns : 0;
+
+    for (uint32_t i = 1; i < crew->restarts && pause_ns < CREW_BACKOFF_MAX_NS; i++)
+        pause_ns *= 2;
+    return MIN(pause_ns, MAX(CREW_BACKOFF_MAX_NS, crew->member[0].last.backoff_ns));
+}
+
+/* The last that was there has left.  Those that are lost may come back, and that alone ends nothing. */
+static bool crew_is_deserted(const struct policy_crew *crew)
+{
+    bool left = false;
+
+    for (size_t i = 0; i < crew->count; i++) {
+        const struct crew_member *member = &crew->member[i];
+
+        if (member->last.state != MEMBER_LEFT && !member->lost)
+            return false;
+        left |= member->last.state == MEMBER_LEFT;
+    }
+    return left;
+}
+
+static void crew_gather(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+    const struct member *first = &crew->member[0].last;
+    uint32_t fit = crew_fit_count(crew);
+    bool waited = crew->clock_ns - crew->since_ns >= first->join_ns;
+
+    if (crew_is_deserted(crew)) {
+        crew->status = crew->status ? crew->status : 1;
+        crew_end(policy);
+        return;
+    }
+    if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
+        return;
+    if (fit >= first->nodes_max) {
+        crew_start(policy, first->nodes_max);
+    } else if (fit >= first->nodes_min && (crew->begun || waited)) {
+        crew_start(policy, fit);
+    } else if (waited) {
+        char before[80];
+
+        snprintf(before, sizeof(before), "%.79s", crew->why);
+        snprintf(crew->why, sizeof(crew->why), "%u node%s left, at least %u needed%s%s", fit,
+                 fit == 1 ? " is" : "s are", first->nodes_min, before[0] ? "; after: " : "",
+                 before);
+        crew->status = crew->status ? crew->status : 1;
+        crew_end(policy);
+    }
+}
+
+/* ---- an attempt stops ---- */
+
+static bool crew_forbids_restart(const struct policy *policy, int32_t status)
+{
+    const struct policy_table *table = policy->table;
+
+    for (uint32_t i = 0; table && i < table->exit_count; i++) {
+        if (table->exit[i] == status)
+            return true;
+    }
+    return false;
+}
+
+static void crew_stop(struct policy *policy, int32_t culprit)
+{
+    struct policy_crew *crew = policy->crew;
+    struct decision decision;
+
+    if (crew->restarts >= crew->member[0].last.max_restarts ||
+        crew_forbids_restart(policy, crew->status))
+        crew->final = true;
+    decision = crew_decision(crew, ACTION_STOP);
+    if (culprit >= 0)
+        decision.rank[decision.rank_count++] = (uint32_t)culprit;
+    crew_orders_supersede(policy);
+    crew_order(policy, &decision);
+    crew_phase_set(crew, CREW_STOPS);
+}
+
+static void crew_say_lost(struct policy_crew *crew, const struct crew_member *member)
+{
+    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.0f s",
+             member->last.node, (double)member->last.lease_ns / 1e9);
+}
+
+/* Why the attempt cannot go on because of this launcher; false: it can. */
+static bool crew_broke(struct policy_crew *crew, struct crew_member *member)
+{
+    const struct member *last = &member->last;
+    bool ours = last->attempt == crew->attempt;
+    char *why = crew->why;
+    size_t room = sizeof(crew->why);
+
+    crew->status = 1;
+    if (member->lost) {
+        crew_say_lost(crew, member);
+    } else if (member->gone) {
+        snprintf(why, room, "the launcher on node %s was started again", last->node);
+    } else if (last->state == MEMBER_LEFT) {
+        snprintf(why, room, "the launcher on node %s ended", last->node);
+        crew->status = last->status ? last->status : 1;
+    } else if (ours && (last->state == MEMBER_FAILING || last->state == MEMBER_FAILED)) {
+        snprintf(why, room, "rank %d on node %s ended with status %d", last->culprit, last->node,
+                 last->status);
+        crew->status = last->status ? last->status : 1;
+    } else if (ours && last->state == MEMBER_STOPPED) {
+        snprintf(why, room, "node %s ended its ranks: it had no contact to the controller",
+                 last->node);
+    } else if (!ours && crew->clock_ns - crew->since_ns > CREW_BEGIN_NS) {
+        snprintf(why, room, "node %s did not start its ranks", last->node);
+        member->out = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void crew_run(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+    uint32_t done = 0;
+
+    if (crew->wanted) {
+        crew_stop(policy, -1);
+        return;
+    }
+    for (uint32_t slot = 0; slot < crew->nodes; slot++) {
+        struct crew_member *member = crew_slot(crew, slot);
+        int32_t status = crew->status;
+
+        if (member && crew_broke(crew, member)) {
+            crew_stop(policy, member->last.attempt == crew->attempt ? member->last.culprit : -1);
+            return;
+        }
+        crew->status = status;
+        done +=
+            member && member->last.attempt == crew->attempt && member->last.state == MEMBER_DONE;
+    }
+    if (done < crew->nodes)
+        return;
+    crew->status = 0;
+    snprintf(crew->why, sizeof(crew->why), "all ranks ended successfully");
+    crew_end(policy);
+}
+
+void crew_attempt_ended(struct policy *policy, uint32_t attempt)
+{
+    struct policy_crew *crew = policy->crew;
+
+    if (crew && crew->begun && attempt == crew->attempt)
+        crew->end_known = true;
+}
+
+/* Who was to report the end of the attempt is lost: another one does. */
+static void crew_stop_again(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+    const struct crew_member *reporter = crew_reporter(crew);
+    struct decision decision;
+
+    if (crew->end_known || crew->orders != 1 || !reporter ||
+        strcmp(crew->order[0].node[0], reporter->last.node) == 0)
+        return;
+    decision = crew_decision(crew, ACTION_STOP);
+    crew_orders_supersede(policy);
+    crew_order(policy, &decision);
+}
+
+/* The attempt is over, and nobody has said so yet. */
+static bool crew_waits_for_report(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+
+    if (crew->end_known || !crew_reporter(crew))
+        return false;
+    if (!crew->ended_ns)
+        crew->ended_ns = crew->clock_ns;
+    crew_stop_again(policy);
+    return crew->clock_ns - crew->ended_ns < CREW_REPORT_NS;
+}
+
+/* Some ranks of the attempt may still be there. */
+static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_member *member)
+{
+    const struct member *last = &member->last;
+
+    return member->slot != CREW_NO_SLOT && !member->lost && !member->gone && !member->out &&
+           last->state != MEMBER_LEFT &&
+           (last->attempt < crew->attempt || member_has_ranks(last->state));
+}
+
+static void crew_wait_stopped(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+
+    for (size_t i = 0; i < crew->count; i++) {
+        struct crew_member *member = &crew->member[i];
+
+        if (member->slot != CREW_NO_SLOT && member->lost) /* what others died of */
+            crew_say_lost(crew, member);
+        if (!crew_has_ranks(crew, member))
+            continue;
+        if (crew->clock_ns - crew->since_ns <= CREW_STUCK_NS)
+            return;
+        member->out = true;
+    }
+    if (crew_waits_for_report(policy))
+        return;
+    if (crew->final)
+        crew_end(policy);
+    else
+        crew_phase_set(crew, CREW_GATHERS);
+}
+
+/* ---- the rule ---- */
+
+void crew_tick(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+
+    if (!crew || !crew->count || crew->phase == CREW_IS_OVER || policy->view->last)
+        return;
+    crew_listen(crew, policy->view->mono_ns);
+    if (crew->phase == CREW_RUNS)
+        crew_run(policy);
+    if (crew->phase == CREW_STOPS)
+        crew_wait_stopped(policy);
+    if (crew->phase == CREW_GATHERS && crew->final)
+        crew_end(policy);
+    else if (crew->phase == CREW_GATHERS)
+        crew_gather(policy);
+}
+
+void crew_decided(struct policy *policy, const struct decision *decision)
+{
+    struct policy_crew *crew = policy->crew;
+    bool nodes = decision->action == ACTION_SWAP || decision->action == ACTION_RESTART_WITHOUT,
+         gives_up = decision->action == ACTION_GIVE_UP;
+
+    if (!crew || decision->state != DECISION_ORDERED || crew->phase == CREW_IS_OVER)
+        return;
+    if (!gives_up && !((nodes || decision->action == ACTION_RESTART) && crew->phase == CREW_RUNS &&
+                       decision->attempt == crew->attempt))
+        return;
+    crew->final |= gives_up;
+    crew->wanted |= crew->phase == CREW_RUNS;
+    crew->status = crew->status && gives_up ? crew->status : CREW_HANG_STATUS;
+    snprintf(crew->why, sizeof(crew->why), "%.140s", decision->why);
+    for (uint32_t i = 0; nodes && i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
+        struct crew_member *member = crew_find(crew, decision->node[i]);
+
+        if (member)
+            member->out = true;
+    }
+}
+
+uint32_t crew_spares(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+    uint32_t count = 0;
+
+    for (size_t i = 0; crew && i < crew->count; i++)
+        count += crew->member[i].slot == CREW_NO_SLOT && crew_is_fit(crew, &crew->member[i]);
+    return count;
+}
+
+size_t policy_members(const struct policy *policy)
+{
+    return policy->crew ? policy->crew->count : 0;
+}
+
+bool crew_may_shrink(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+
+    return crew && crew->count && crew->nodes > crew->member[0].last.nodes_min;
+}
+
+static void crew_follow_start(struct policy_crew *crew, const struct decision *decision)
+{
+    uint32_t ranks = crew->count ? crew->member[0].last.ranks : 1;
+
+    if (!crew->begun || decision->attempt != crew->attempt) {
+        crew->restarts += crew->begun;
+        for (size_t i = 0; i < crew->count; i++)
+            crew->member[i].slot = CREW_NO_SLOT;
+    }
+    crew->begun = true;
+    crew->attempt = decision->attempt;
+    crew->nodes = decision->start.world / ranks;
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
+        struct crew_member *member = crew_find(crew, decision->node[i]);
+
+        if (member)
+            member->slot = decision->start.first[i] / ranks;
+    }
+    crew_phase_set(crew, CREW_RUNS);
+}
+
+/* Of a log whose ticks are partly gone: as it was decided then. */
+void crew_follow_log(struct policy *policy, const struct decision *decision)
+{
+    struct policy_crew *crew = policy->crew;
+    bool is_order = decision->action == ACTION_START || decision->action == ACTION_STOP ||
+                    decision->action == ACTION_END;
+
+    if (!crew || !is_order)
+        return;
+    if (decision->state != DECISION_ORDERED) {
+        crew->orders = 0;
+        return;
+    }
+    crew_order_keep(crew, decision);
+    crew->status = (int32_t)decision->argument;
+    snprintf(crew->why, sizeof(crew->why), "%.159s", decision->why);
+    if (decision->action == ACTION_START) {
+        crew_follow_start(crew, decision);
+    } else if (decision->action == ACTION_STOP) {
+        crew->final = crew->restarts >= crew->member[0].last.max_restarts ||
+                      crew_forbids_restart(policy, crew->status);
+        crew_phase_set(crew, CREW_STOPS);
+    } else {
+        crew_phase_set(crew, CREW_IS_OVER);
+    }
+}

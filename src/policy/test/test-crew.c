@@ -1,0 +1,446 @@
+/* test-crew.c - a job with one launcher on each node: start, stop, spares, lost nodes, the end.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "policy/policy.h"
+
+#define REAL_NS INT64_C(1700000000000000000)
+#define LEASE_NS (10 * NS_PER_S)
+#define JOIN_NS (60 * NS_PER_S)
+
+struct scene {
+    struct policy *policy;
+    int64_t now_ns;
+    struct decision said[256];
+    size_t count;
+    struct member member[40];
+    size_t members;
+    uint32_t min, max, restarts;
+};
+
+static int scene_make(void **state)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+
+    if (!scene || policy_create("r1", &scene->policy) < 0)
+        return -1;
+    scene->now_ns = 50 * NS_PER_S;
+    scene->min = scene->max = 2;
+    scene->restarts = 3;
+    *state = scene;
+    return 0;
+}
+
+static int scene_free(void **state)
+{
+    struct scene *scene = *state;
+
+    policy_destroy(scene->policy);
+    free(scene);
+    return 0;
+}
+
+static void said(void *arg, const struct decision *decision)
+{
+    struct scene *scene = arg;
+
+    assert_true(scene->count < COUNT(scene->said));
+    scene->said[scene->count++] = *decision;
+}
+
+static void tick(struct scene *scene)
+{
+    struct policy_view view = { .mono_ns = scene->now_ns, .real_ns = REAL_NS + scene->now_ns };
+
+    policy_tick(scene->policy, &view, said, scene);
+}
+
+static struct member *join(struct scene *scene, const char *node, uint32_t life)
+{
+    struct member *member = &scene->member[scene->members++];
+
+    *member = (struct member){ .life = life,
+                               .port = (uint16_t)(1000 + life),
+                               .state = MEMBER_IDLE,
+                               .culprit = -1,
+                               .resume = life == 10 ? 60 : 61,
+                               .ranks = 4,
+                               .nodes_min = scene->min,
+                               .nodes_max = scene->max,
+                               .max_restarts = scene->restarts,
+                               .lease_ns = LEASE_NS,
+                               .join_ns = JOIN_NS };
+    snprintf(member->node, sizeof(member->node), "%s", node);
+    snprintf(member->host, sizeof(member->host), "10.0.0.%u", life);
+    assert_int_equal(policy_member(scene->policy, member), 0);
+    return member;
+}
+
+static void says(struct scene *scene, struct member *member, enum member_state state,
+                 uint32_t attempt)
+{
+    member->state = (uint8_t)state;
+    member->attempt = attempt;
+    if (state == MEMBER_FAILED || state == MEMBER_STOPPED)
+        policy_attempt_ended(scene->policy, attempt);
+    assert_int_equal(policy_member(scene->policy, member), 0);
+}
+
+/* Time passes; all but `silent` (NULL: none is) go on to report. */
+static void passes(struct scene *scene, int64_t seconds, const struct member *silent)
+{
+    for (int64_t i = 0; i < 2 * seconds; i++) {
+        for (size_t k = 0; k < scene->members; k++) {
+            if (&scene->member[k] != silent)
+                policy_member(scene->policy, &scene->member[k]);
+        }
+        scene->now_ns += NS_PER_S / 2;
+        tick(scene);
+    }
+}
+
+/* The newest order; all others were superseded. */
+static const struct decision *order(const struct scene *scene)
+{
+    const struct decision *newest = NULL;
+
+    for (size_t i = 0; i < scene->count; i++) {
+        bool over = false;
+
+        for (size_t k = i + 1; k < scene->count; k++)
+            over |= strcmp(scene->said[k].id, scene->said[i].id) == 0;
+        if (!over && scene->said[i].state == DECISION_ORDERED)
+            newest = &scene->said[i];
+    }
+    return newest;
+}
+
+static const struct decision *order_is(const struct scene *scene, enum action action,
+                                       uint32_t attempt)
+{
+    const struct decision *newest = order(scene);
+
+    assert_non_null(newest);
+    assert_string_equal(action_name(newest->action), action_name(action));
+    assert_int_equal(newest->attempt, attempt);
+    return newest;
+}
+
+/* n1 and n2 run attempt 0; with a spare n3. */
+static void two_run(struct scene *scene)
+{
+    join(scene, "n1", 11);
+    join(scene, "n2", 12);
+    tick(scene);
+    order_is(scene, ACTION_START, 0);
+    join(scene, "n3", 13);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 0);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 0);
+    tick(scene);
+}
+
+static void an_attempt_starts_when_all_nodes_have_joined(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *start;
+
+    join(scene, "n10", 10);
+    passes(scene, 5, NULL);
+    assert_null(order(scene));
+    join(scene, "n9", 9);
+    tick(scene);
+    start = order_is(scene, ACTION_START, 0);
+    assert_int_equal(start->node_count, 2);
+    assert_string_equal(start->node[0], "n9"); /* as a number */
+    assert_string_equal(start->node[1], "n10");
+    assert_int_equal(start->start.world, 8);
+    assert_int_equal(start->start.first[1], 4);
+    assert_int_equal(start->start.life[1], 10);
+    assert_string_equal(start->start.host, "10.0.0.9");
+    assert_int_equal(start->start.port, 1009);
+    assert_int_equal(start->start.clock_ns, REAL_NS);
+    assert_int_equal(start->start.resume, 60); /* that both see */
+}
+
+static void all_are_stopped_before_any_starts_again(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *stop;
+
+    two_run(scene);
+    scene->member[1].culprit = 5;
+    scene->member[1].status = 7;
+    says(scene, &scene->member[1], MEMBER_FAILING, 0);
+    tick(scene);
+    stop = order_is(scene, ACTION_STOP, 0);
+    assert_int_equal(stop->argument, 7);
+    assert_int_equal(stop->rank[0], 5);
+    assert_string_equal(stop->node[0], "n1");
+    says(scene, &scene->member[1], MEMBER_FAILED, 0);
+    passes(scene, 3, NULL);
+    order_is(scene, ACTION_STOP, 0); /* n1 still has ranks */
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_START, 1)->node[1],
+                        "n2"); /* the spare is not needed */
+    assert_int_equal(order(scene)->start.spare, 4);
+}
+
+static void a_spare_takes_the_ranks_of_a_lost_node(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *start;
+
+    two_run(scene);
+    passes(scene, 9, &scene->member[0]);
+    order_is(scene, ACTION_START, 0);
+    passes(scene, 2, &scene->member[0]);
+    assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n2"); /* who reports */
+    scene->member[1].resume = 80;
+    scene->member[2].resume = 40;
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    passes(scene, 1, &scene->member[0]);
+    start = order_is(scene, ACTION_START, 1);
+    assert_int_equal(start->start.resume, 80); /* n3 has looked long ago */
+    assert_string_equal(start->node[0], "n3");
+    assert_string_equal(start->node[1], "n2"); /* keeps its ranks */
+    assert_string_equal(start->start.host, "10.0.0.13");
+    assert_int_equal(start->start.down, 4);
+}
+
+/* The first node had to report the end of the attempt, and is lost. */
+static void another_node_reports_the_end_of_the_attempt(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    scene->member[1].state = MEMBER_FAILED; /* it notices before anybody else does */
+    scene->member[1].culprit = 5;
+    passes(scene, 1, &scene->member[0]);
+    assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n1");
+    passes(scene, 10, &scene->member[0]);
+    assert_string_equal(order_is(scene, ACTION_STOP, 0)->node[0], "n2");
+    assert_non_null(strstr(order(scene)->why, "node n1 is lost"));
+    policy_attempt_ended(scene->policy, 0);
+    passes(scene, 1, &scene->member[0]);
+    order_is(scene, ACTION_START, 1);
+}
+
+static void a_controller_that_was_away_loses_nobody(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    scene->now_ns += 3600 * NS_PER_S;
+    tick(scene);
+    passes(scene, 30, NULL);
+    order_is(scene, ACTION_START, 0);
+}
+
+static void without_a_spare_the_run_waits_and_ends(void **state)
+{
+    struct scene *scene = *state;
+
+    join(scene, "n1", 11);
+    join(scene, "n2", 12);
+    tick(scene);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 0);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 0);
+    passes(scene, 12, &scene->member[1]);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    passes(scene, 50, &scene->member[1]);
+    order_is(scene, ACTION_STOP, 0);
+    passes(scene, 15, &scene->member[1]);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 1);
+    assert_non_null(strstr(order(scene)->why, "1 node is left, at least 2 needed"));
+    assert_non_null(strstr(order(scene)->why, "node n2 is lost"));
+}
+
+static void it_goes_on_with_fewer_nodes_if_that_is_allowed(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *start;
+
+    scene->min = 1;
+    join(scene, "n1", 11);
+    join(scene, "n2", 12);
+    tick(scene);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 0);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 0);
+    passes(scene, 12, &scene->member[0]);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    passes(scene, 1, &scene->member[0]);
+    start = order_is(scene, ACTION_START, 1);
+    assert_int_equal(start->node_count, 1);
+    assert_int_equal(start->start.first[0], 0);
+    assert_int_equal(start->start.world, 4);
+}
+
+static void a_launcher_that_is_started_again_has_no_ranks_of_the_former(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *start;
+
+    two_run(scene);
+    scene->member[1].life = 99;
+    says(scene, &scene->member[1], MEMBER_IDLE, 1);
+    tick(scene);
+    order_is(scene, ACTION_STOP, 0);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    tick(scene);
+    start = order_is(scene, ACTION_START, 1);
+    assert_int_equal(start->start.life[1], 99);
+    scene->member[1].life = 12; /* the former one speaks again: nobody listens */
+    says(scene, &scene->member[1], MEMBER_FAILED, 1);
+    tick(scene);
+    order_is(scene, ACTION_START, 1);
+}
+
+static void restarts_are_limited_and_the_status_stays(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->restarts = 0;
+    two_run(scene);
+    scene->member[0].status = 9;
+    scene->member[0].culprit = 0;
+    says(scene, &scene->member[0], MEMBER_FAILED, 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    tick(scene);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 9);
+}
+
+static void it_ends_when_all_nodes_are_done(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    says(scene, &scene->member[0], MEMBER_DONE, 0);
+    passes(scene, 3, NULL);
+    order_is(scene, ACTION_START, 0);
+    says(scene, &scene->member[1], MEMBER_DONE, 0);
+    tick(scene);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 0);
+    passes(scene, 30, NULL);
+    order_is(scene, ACTION_END, 0);
+}
+
+/* A node that never started its ranks is not asked again. */
+static void a_node_that_does_not_start_is_left_out(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    scene->member[1].attempt = 0;
+    says(scene, &scene->member[1], MEMBER_FAILED, 0);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    tick(scene);
+    order_is(scene, ACTION_START, 1);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 1);
+    passes(scene, 62, NULL); /* n2 is heard of, and does nothing */
+    order_is(scene, ACTION_STOP, 1);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 1);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n3");
+}
+
+static void it_ends_when_all_launchers_leave(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *end;
+
+    join(scene, "n1", 11);
+    join(scene, "n2", 12);
+    tick(scene);
+    for (int i = 0; i < 2; i++) {
+        scene->member[i].status = 143;
+        says(scene, &scene->member[i], MEMBER_LEFT, 0);
+    }
+    policy_attempt_ended(scene->policy, 0);
+    tick(scene);
+    end = order_is(scene, ACTION_END, 0);
+    assert_int_equal(end->argument, 143);
+    assert_string_equal(end->node[0], "n1"); /* which waits for that */
+}
+
+static void many_nodes_get_several_orders(void **state)
+{
+    struct scene *scene = *state;
+    uint32_t named = 0;
+    char name[16];
+
+    scene->min = scene->max = 35;
+    for (uint32_t i = 0; i < 35; i++) {
+        snprintf(name, sizeof(name), "n%u", i);
+        join(scene, name, 100 + i);
+    }
+    tick(scene);
+    assert_int_equal(scene->count, 3);
+    for (size_t i = 0; i < scene->count; i++) {
+        assert_int_equal(scene->said[i].start.first[0], named * 4);
+        assert_int_equal(scene->said[i].start.world, 140);
+        named += scene->said[i].node_count;
+    }
+    assert_int_equal(named, 35);
+}
+
+/* A log whose ticks are gone: the decisions in it say what the state is. */
+static void decisions_of_a_log_are_followed(void **state)
+{
+    struct scene *scene = *state;
+    struct policy *mine = scene->policy, *again;
+
+    two_run(scene);
+    assert_int_equal(policy_create("r1", &again), 0);
+    policy_follow(again, true);
+    for (size_t i = 0; i < scene->members; i++)
+        policy_member(again, &scene->member[i]);
+    for (size_t i = 0; i < scene->count; i++)
+        policy_follow_log(again, &scene->said[i]);
+    policy_follow(again, false);
+    scene->policy = again;
+    tick(scene);
+    says(scene, &scene->member[1], MEMBER_FAILED, 0);
+    tick(scene);
+    order_is(scene, ACTION_STOP, 0);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    tick(scene);
+    order_is(scene, ACTION_START, 1);
+    policy_destroy(mine);
+}
+
+#define SCENE(name) cmocka_unit_test_setup_teardown(name, scene_make, scene_free)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE(an_attempt_starts_when_all_nodes_have_joined),
+        SCENE(all_are_stopped_before_any_starts_again),
+        SCENE(a_spare_takes_the_ranks_of_a_lost_node),
+        SCENE(another_node_reports_the_end_of_the_attempt),
+        SCENE(a_controller_that_was_away_loses_nobody),
+        SCENE(without_a_spare_the_run_waits_and_ends),
+        SCENE(it_goes_on_with_fewer_nodes_if_that_is_allowed),
+        SCENE(a_launcher_that_is_started_again_has_no_ranks_of_the_former),
+        SCENE(restarts_are_limited_and_the_status_stays),
+        SCENE(it_ends_when_all_nodes_are_done),
+        SCENE(a_node_that_does_not_start_is_left_out),
+        SCENE(it_ends_when_all_launchers_leave),
+        SCENE(many_nodes_get_several_orders),
+        SCENE(decisions_of_a_log_are_followed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

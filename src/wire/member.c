@@ -1,0 +1,90 @@
+/* member.c - the encoding of a launcher's state.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "wire/member.h"
+
+#include <errno.h>
+
+#include "core/clean.h"
+#include "wire/field.h"
+
+#define MEMBER_RANKS_MAX 65536
+
+static const char *const member_state_names[MEMBER_STATE_COUNT] = {
+    [MEMBER_IDLE] = "idle",     [MEMBER_RUNNING] = "running", [MEMBER_FAILING] = "failing",
+    [MEMBER_FAILED] = "failed", [MEMBER_STOPPED] = "stopped", [MEMBER_DONE] = "done",
+    [MEMBER_LEFT] = "left",
+};
+
+const char *member_state_name(unsigned state)
+{
+    return field_name(member_state_names, COUNT(member_state_names), state);
+}
+
+void member_put(struct buf *out, const struct member *member)
+{
+    field_put_i64(out, member->mono_ns); /* first, for fact_when() */
+    field_put_i64(out, member->real_ns);
+    buf_put_str(out, member->node);
+    buf_put_str(out, member->host);
+    buf_put_u32(out, member->port);
+    buf_put_u32(out, member->life);
+    buf_put_u8(out, member->state);
+    field_put_bool(out, member->news);
+    buf_put_u32(out, member->attempt);
+    buf_put_u32(out, (uint32_t)member->culprit);
+    buf_put_u32(out, (uint32_t)member->status);
+    buf_put_u32(out, member->ranks);
+    buf_put_u32(out, member->nodes_min);
+    buf_put_u32(out, member->nodes_max);
+    buf_put_u32(out, member->max_restarts);
+    buf_put_u64(out, member->resume);
+    field_put_i64(out, member->lease_ns);
+    field_put_i64(out, member->join_ns);
+    field_put_i64(out, member->backoff_ns);
+}
+
+static uint32_t member_get_within(struct reader *in, uint32_t least, uint32_t most)
+{
+    uint32_t value = reader_get_u32(in);
+
+    if (value < least || value > most)
+        in->bad = true;
+    return value;
+}
+
+static bool member_is_sound(const struct member *member)
+{
+    return member->node[0] && member->host[0] && member->life &&
+           member->nodes_min <= member->nodes_max && member->lease_ns >= MEMBER_LEASE_MIN_NS &&
+           member->join_ns >= 0 && member->backoff_ns >= 0;
+}
+
+int member_get(struct reader in, struct member *ret)
+{
+    struct member member = { .mono_ns = field_get_mono(&in) };
+
+    member.real_ns = field_get_real(&in);
+    reader_get_str(&in, member.node, sizeof(member.node));
+    reader_get_str(&in, member.host, sizeof(member.host));
+    member.port = (uint16_t)member_get_within(&in, 1, UINT16_MAX);
+    member.life = reader_get_u32(&in);
+    member.state = field_get_enum(&in, MEMBER_IDLE, MEMBER_STATE_COUNT);
+    member.news = field_get_bool(&in);
+    member.attempt = reader_get_u32(&in);
+    member.culprit = (int32_t)reader_get_u32(&in);
+    member.status = (int32_t)reader_get_u32(&in);
+    member.ranks = member_get_within(&in, 1, MEMBER_RANKS_MAX);
+    member.nodes_min = member_get_within(&in, 1, MEMBER_NODES_MAX);
+    member.nodes_max = member_get_within(&in, 1, MEMBER_NODES_MAX);
+    member.max_restarts = reader_get_u32(&in);
+    member.resume = reader_get_u64(&in);
+    member.lease_ns = field_get_mono(&in);
+    member.join_ns = field_get_mono(&in);
+    member.backoff_ns = field_get_mono(&in);
+    if (in.bad || !member_is_sound(&member))
+        return -EPROTO;
+    *ret = member;
+    return 0;
+}
