@@ -58,7 +58,7 @@ static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_
     if (line->boot_ns || line_find(line, " kernel: ") || line_is_code(line))
         return TELL_NOTHING;
     known = rules->known(rules->user, line);
-    if (known == LOG_TAIL_FOLLOWS && line_tone(line) != LINE_HANDLED) {
+    if (known == LOG_TAIL_FOLLOWS && line_tone(line) < LINE_WARNED) {
         event->kind = LOG_EVENT_ERROR;
         event->confidence = FOLLOWED;
         return TELL_FOLLOW;
