@@ -38,6 +38,8 @@ static const struct command *const commands[] = {
     &command_request_inspect,
     &command_sense,
     &command_check,
+    &command_fabric_test,
+    &command_fabric_serve,
     &command_doctor,
     &command_agent,
     &command_control,
