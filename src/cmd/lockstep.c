@@ -67,6 +67,7 @@ static const struct command *const commands[] = {
     &command_bench_matrix,
     &command_bench_page,
     &command_bench_agent,
+    &command_bench_fabric,
     &command_bench_kmsg,
     &command_bench_recover,
     &command_version,

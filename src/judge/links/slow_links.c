@@ -375,6 +375,11 @@ static int link_search_run(struct link_search *search, struct slow_links_result 
     return result;
 }
 
+static bool link_is_lone(const struct slow_links_named *named)
+{
+    return (named->part == PART_PAIR || named->part == PART_PATH) && named->rate > 0;
+}
+
 /* Single pairs that are slow, though both ends are sound with others, are rare; many of them mean that something else than the network
  * was measured.  Dead ones are not noise.
  */
@@ -383,14 +388,12 @@ static void link_drop_noise(struct slow_links_result *ret)
     size_t kept = 0, lone = 0;
 
     for (size_t i = 0; i < ret->count; i++)
-        lone += !link_part_needs_peers(ret->named[i].part) && ret->named[i].rate > 0;
+        lone += link_is_lone(&ret->named[i]);
     for (size_t i = 0; i < ret->count && lone > LONE_PAIRS; i++) {
-        const struct slow_links_named *named = &ret->named[i];
-
-        if (!link_part_needs_peers(named->part) && named->rate > 0)
-            ret->unexplained += named->alone;
+        if (link_is_lone(&ret->named[i]))
+            ret->unexplained += ret->named[i].alone;
         else
-            ret->named[kept++] = *named;
+            ret->named[kept++] = ret->named[i];
     }
     if (lone > LONE_PAIRS)
         ret->count = kept;
