@@ -140,13 +140,16 @@ static int plan_inside(const struct plan_leafs *leafs, size_t most, struct pair_
 
 /* ---- between leafs ---- */
 
+/* `once`: this round is the only meeting of the two. */
 static int plan_two_leafs(const struct plan_leafs *leafs, struct plan_pair two, size_t shift,
-                          struct pair_plan *plan)
+                          bool once, struct pair_plan *plan)
 {
     const struct plan_round *one = &leafs->leaf[two.a], *other = &leafs->leaf[two.b];
     size_t circle = MAX(one->count, other->count);
     int result = 0;
 
+    if (!once && shift >= circle)
+        return 0; /* these two have met in all ways */
     for (size_t i = 0; i < one->count && result == 0; i++) {
         size_t j = (i + shift) % circle;
 
@@ -161,17 +164,18 @@ static int plan_between(const struct plan_leafs *leafs, size_t most, struct pair
 {
     size_t meetings = plan_circle_rounds(leafs->leafs), total = meetings * leafs->largest;
     size_t rounds = MIN(total, most);
+    bool once = meetings > most;
 
     for (size_t round = 0; round < rounds; round++) {
         /* Not all leafs are met: another neighbour in each round.  Else one shift after the other. */
-        size_t shift = meetings > most ? round : round / meetings;
+        size_t shift = once ? round : round / meetings;
         int result = pair_plan_round(plan);
 
         for (size_t i = 0; i < (leafs->leafs + 1) / 2 && result == 0; i++) {
             struct plan_pair two;
 
             if (plan_circle_pair(leafs->leafs, round % meetings, i, &two))
-                result = plan_two_leafs(leafs, two, shift % leafs->largest, plan);
+                result = plan_two_leafs(leafs, two, shift, once, plan);
         }
         if (result < 0)
             return result;
