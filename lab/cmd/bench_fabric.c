@@ -39,7 +39,7 @@
 struct bench_fabric {
     const struct bench_fabric_settings *settings;
     int signal_fd;
-    char dir[64];
+    char dir[256];
     uint32_t cases, named, right, expected, found;
     struct {
         uint32_t cases, right; /* right: exactly what was expected was named */
@@ -115,7 +115,7 @@ static int bench_fabric_topology(const struct bench_fabric *bench, const struct 
                                  struct err *err)
 {
     CLEAN(file_clean) FILE *file = NULL;
-    char path[128];
+    char path[320];
 
     snprintf(path, sizeof(path), "%s/topology.conf", bench->dir);
     file = fopen(path, "we");
@@ -371,8 +371,9 @@ static int bench_fabric_print(const struct bench_fabric *bench)
 
 static int bench_fabric_begin(struct bench_fabric *bench, struct err *err)
 {
+    const char *tmp = getenv("TMPDIR");
     struct token token;
-    char path[128];
+    char path[320];
     sigset_t set;
     int result;
 
@@ -383,7 +384,8 @@ static int bench_fabric_begin(struct bench_fabric *bench, struct err *err)
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, NULL);
     bench->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
-    strcpy(bench->dir, "/tmp/lockstep-fabric.XXXXXX");
+    snprintf(bench->dir, sizeof(bench->dir), "%s/lockstep-fabric.XXXXXX",
+             tmp && strlen(tmp) < sizeof(bench->dir) - 32 ? tmp : "/tmp");
     if (bench->signal_fd < 0 || !mkdtemp(bench->dir)) {
         bench->dir[0] = '\0';
         return err_set(err, -errno, "cannot create a directory: %m");

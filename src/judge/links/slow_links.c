@@ -1,6 +1,6 @@
 /* slow_links.c - counts slow and sound transfers over each part of the network, and names the parts that explain the slow ones.
  *
- * Greedy: of all parts over which nearly everything is slow, the one that explains most of what is not explained yet; of equals,
+ * Greedy, in three stages (link_stage): of all parts over which nearly everything is slow, the one that explains most of what is not explained yet; of equals,
  * the smallest.  Exact cover is not needed: real fabrics have one or two faults at a time, and a wrong third one would be
  * worse than none.
  *
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "core/hash.h"
 #include "core/map.h"
 #include "judge/median.h"
 
@@ -25,6 +26,7 @@ struct link_part { /* one part that at least one transfer crosses */
     uint32_t a, b, rail;
     uint32_t slow, sound, left;        /* left: slow ones that are not explained yet */
     uint32_t slow_inside, sound_inside; /* of them inside a leaf */
+    uint32_t against; /* sound ones without a slow one beside them */
     uint32_t peer[2];           /* nodes that its slow transfers lead to: one is not enough */
     uint32_t peers;             /* 0 to 2: more are not counted */
     bool taken;
@@ -37,7 +39,8 @@ struct link_search {
     bool *explained;
     struct link_part *part;
     size_t parts, room;
-    struct map found; /* key of a part -> index */
+    struct map found;  /* key of a part -> index */
+    struct map beside; /* part and time -> something was slow */
     bool two_leafs;   /* then uplinks, spine and the path between them are the same thing */
 };
 
@@ -175,6 +178,51 @@ static int link_parts_count(struct link_search *search)
     return 0;
 }
 
+/* ---- parts that transfers share ---- */
+
+static bool link_part_is_shared(enum slow_links_part part)
+{
+    return part == PART_UPLINK || part == PART_UPLINK_UP || part == PART_UPLINK_DOWN ||
+           part == PART_SPINE;
+}
+
+static int link_beside_path(struct link_search *search, const struct slow_links_path *path)
+{
+    struct link_key key[PATH_PARTS];
+    size_t keys = link_keys(search, path, key);
+
+    for (size_t k = 0; k < keys; k++) {
+        uint64_t number = hash64_u64(path->at, link_key_number(&key[k]));
+        struct link_part *part;
+
+        if (!link_part_is_shared(key[k].part))
+            continue;
+        part = link_part_of(search, &key[k]);
+        if (!part)
+            return -ENOMEM;
+        if (path->state == LINK_SLOW && path->at && !map_put(&search->beside, number, 1))
+            return -ENOMEM;
+        part->against +=
+            path->state == LINK_SOUND && !(path->at && map_get(&search->beside, number));
+    }
+    return 0;
+}
+
+/* First all slow ones, then the sound ones that were beside none. */
+static int link_beside_count(struct link_search *search)
+{
+    static const enum slow_links_state states[] = { LINK_SLOW, LINK_SOUND };
+    int result = 0;
+
+    for (size_t s = 0; s < COUNT(states); s++) {
+        for (size_t i = 0; i < search->count && result == 0; i++) {
+            if (search->path[i].state == states[s])
+                result = link_beside_path(search, &search->path[i]);
+        }
+    }
+    return result;
+}
+
 /* ---- which part is it ---- */
 
 static bool link_part_needs_peers(enum slow_links_part part)
@@ -197,6 +245,33 @@ static bool link_part_fits(const struct link_part *part)
            (!link_part_needs_peers(part->part) || part->peers >= 2);
 }
 
+/* The same for what is shared unevenly: a third must be slow, and hardly anything may be sound at a time when all was. */
+static bool link_part_fits_shared(const struct link_part *part)
+{
+    return !part->taken && part->left > 0 && link_part_is_shared(part->part) && part->peers >= 2 &&
+           3 * part->slow >= part->slow + part->sound &&
+           link_nearly_all(part->slow, part->against);
+}
+
+enum link_stage {
+    STAGE_WIDE,   /* many transfers cross it, and nearly all are slow */
+    STAGE_SHARED, /* they share it unevenly */
+    STAGE_NARROW, /* one pair of nodes or leafs */
+    STAGES
+};
+
+static bool link_part_may_be(const struct link_search *search, const struct link_part *part,
+                             enum link_stage stage)
+{
+    bool narrow = !link_part_needs_peers(part->part);
+
+    if (search->two_leafs && (part->part == PART_LEAF_PAIR || part->part == PART_LEAF_PATH))
+        narrow = false;
+    if (stage == STAGE_SHARED)
+        return link_part_fits_shared(part);
+    return narrow == (stage == STAGE_NARROW) && link_part_fits(part);
+}
+
 /* Of parts that explain the same, one direction is less than both, an adapter less than a leaf. */
 static bool link_part_is_better(const struct link_part *part, const struct link_part *than)
 {
@@ -214,12 +289,12 @@ static bool link_part_is_better(const struct link_part *part, const struct link_
     return size[part->part] < size[than->part];
 }
 
-static struct link_part *link_best(struct link_search *search)
+static struct link_part *link_best(struct link_search *search, enum link_stage stage)
 {
     struct link_part *best = NULL;
 
     for (size_t i = 0; i < search->parts; i++) {
-        if (link_part_fits(&search->part[i]) &&
+        if (link_part_may_be(search, &search->part[i], stage) &&
             (!best || link_part_is_better(&search->part[i], best)))
             best = &search->part[i];
     }
@@ -368,8 +443,13 @@ static int link_search_run(struct link_search *search, struct slow_links_result 
     int result = link_parts_count(search);
     struct link_part *best;
 
-    while (result == 0 && ret->count < SLOW_LINKS_NAMED && (best = link_best(search)))
-        result = link_name(search, best, ret);
+    if (result == 0)
+        result = link_beside_count(search);
+    for (int stage = 0; stage < STAGES; stage++) {
+        while (result == 0 && ret->count < SLOW_LINKS_NAMED &&
+               (best = link_best(search, (enum link_stage)stage)))
+            result = link_name(search, best, ret);
+    }
     for (size_t i = 0; i < ret->count && result == 0; i++)
         result = link_expected(search, &ret->named[i]);
     return result;
@@ -432,6 +512,7 @@ int slow_links_locate(const struct slow_links_shape *shape, const struct slow_li
     if (result == 0 && found.slow)
         result = link_search_run(&search, &found);
     map_fini(&search.found);
+    map_fini(&search.beside);
     free(search.part);
     if (result < 0)
         return result;
@@ -465,7 +546,8 @@ static void link_compare(const struct slow_links_limits *limits, double referenc
 {
     double wanted = MAX(reference, limits->expected);
 
-    if (path->rate <= 0 || path->rate < limits->slow_share * wanted)
+    if (path->rate <= 0 ||
+        path->rate < (path->busy ? limits->busy_share : limits->slow_share) * wanted)
         path->state = LINK_SLOW;
     else
         path->state = path->rate >= limits->sound_share * wanted ? LINK_SOUND : LINK_UNKNOWN;

@@ -2,7 +2,8 @@
  *
  * A transfer from one node to another crosses the adapter of the sender, the leaf switch, between leafs an uplink, the spine
  * and a second uplink, and the adapter of the receiver.  The culprit is the part that slow transfers share and that no
- * sound one crosses.  Parts are tried from the one that explains most; each further fault must explain what is left.
+ * sound one crosses.  Parts are tried from the one that explains most; each further fault must explain what is left.  Transfers that
+ * share a slow uplink do not share it evenly: one that is sound speaks for the uplink only if none beside it was slow.
  * Where the transfers cannot tell two parts apart, both are reported, and the confidence is low.
  *
  * Whoever measured decides which transfers are slow: `fabric test` by slow_links_compare(), from rates of equal transfers; a judge
@@ -31,6 +32,8 @@ enum slow_links_state {
 struct slow_links_path { /* one direction of a pair */
     uint32_t from, to, rail;
     double rate; /* more is better, in any unit; 0: nothing came through */
+    uint32_t at; /* transfers with the same number shared the network at the same time; 0: not known */
+    bool busy;   /* others used the same adapter: a rate that is somewhat low says nothing */
     enum slow_links_state state;
 };
 
@@ -81,10 +84,10 @@ struct slow_links_result {
  * known from elsewhere, 0: compare.
  */
 struct slow_links_limits {
-    double slow_share, sound_share;
+    double slow_share, sound_share, busy_share; /* busy: slow only below this */
     double expected, between;
 };
-#define SLOW_LINKS_LIMITS ((struct slow_links_limits){ .slow_share = 0.75, .sound_share = 0.8 })
+#define SLOW_LINKS_LIMITS ((struct slow_links_limits){ .slow_share = 0.75, .sound_share = 0.8, .busy_share = 0.5 })
 
 int slow_links_compare(const struct slow_links_shape *shape, const struct slow_links_limits *limits,
                        struct slow_links_path *path, size_t count);

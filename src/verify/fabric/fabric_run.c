@@ -18,6 +18,7 @@
 
 #define ANSWER_NS (5 * NS_PER_S) /* beyond what a transfer may take */
 #define CONNECT_NS (5 * NS_PER_S)
+#define BUSY_SHARE 0.1 /* of what goes over an adapter comes from others */
 #define GBPS_BYTES (1e9 / 8)
 
 int fabric_run_init(struct fabric_run *run, const struct fabric_run_settings *settings)
@@ -303,10 +304,11 @@ static int fabric_path_put(struct fabric_run *run, const struct slow_links_path 
     }
     old = &run->measured[*at];
     if (path->rate > run->path[*at].rate) {
-        uint32_t tries = old->tries;
+        uint32_t tries = old->tries, beside = run->path[*at].at;
         double latency_us = old->latency_us;
 
         run->path[*at] = *path;
+        run->path[*at].at = beside; /* it was repeated with those that were beside it first */
         *old = *measured;
         old->tries = tries;
         if (latency_us > 0 && (latency_us < old->latency_us || old->latency_us <= 0))
@@ -350,7 +352,7 @@ static bool fabric_pair_rate(const struct fabric_message *sent, const struct fab
     return known;
 }
 
-static int fabric_pair_keep(struct fabric_run *run, uint32_t from, uint32_t to)
+static int fabric_pair_keep(struct fabric_run *run, uint32_t from, uint32_t to, uint32_t at)
 {
     const struct fabric_node *sender = &run->node[run->tested[from]],
                              *receiver = &run->node[run->tested[to]];
@@ -362,7 +364,9 @@ static int fabric_pair_keep(struct fabric_run *run, uint32_t from, uint32_t to)
 
         if (!fabric_pair_rate(sender->answer, receiver->answer, rail, &measured))
             continue;
+        path.at = at;
         path.rate = measured.gbps > 0 ? measured.gbps + measured.foreign_gbps : 0;
+        path.busy = measured.foreign_gbps > BUSY_SHARE * path.rate;
         result = fabric_path_put(run, &path, &measured);
     }
     return result;
@@ -525,8 +529,9 @@ int fabric_run_rounds(struct fabric_run *run, const struct pair_plan *plan, size
             result = fabric_turn_run(run, &turn, err);
             for (size_t i = 0; i < turn.count && result == 0; i++) {
                 if (fabric_turn_done(run, &turn, i))
-                    result = fabric_pair_keep(run, fabric_turn_from(&turn, i),
-                                              fabric_turn_to(&turn, i));
+                    result =
+                        fabric_pair_keep(run, fabric_turn_from(&turn, i), fabric_turn_to(&turn, i),
+                                         (uint32_t)(2 * run->rounds_done + 1) + turn.back);
             }
         }
         run->rounds_done++;

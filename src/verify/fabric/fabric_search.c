@@ -11,6 +11,7 @@
 
 #define REPEATS 8        /* rounds at most */
 #define BISECT_ROUNDS 4  /* rounds at most, for the ends of pairs that stay slow */
+#define BISECTIONS 2
 #define PARTNERS 3       /* of each end */
 #define BETWEEN_SHARE 0.6 /* between leafs below this share of inside: slow, or only shared? */
 #define ALONE_SHARE 0.8
@@ -177,9 +178,13 @@ static int search_bisect(struct fabric_run *run, struct err *err)
 
         if (named->part != PART_PAIR && named->part != PART_PATH)
             continue;
-        result = search_end(run, first, named->a, named->b);
+        /* Itself once more, and each end with others. */
+        result = pair_plan_place(&run->again, first, first + BISECT_ROUNDS, named->a, named->b);
+        if (result == 0)
+            result = search_end(run, first, named->a, named->b);
         if (result == 0)
             result = search_end(run, first, named->b, named->a);
+        result = result == -ENOSPC ? 0 : result;
     }
     return result < 0 ? err_nomem(err) : fabric_run_rounds(run, &run->again, first, err);
 }
@@ -207,11 +212,14 @@ int fabric_run_search(struct fabric_run *run, struct err *err)
         result = search_between(run, &between, err);
     if (result == 0)
         result = search_locate(run, between, err);
-    before = run->again.rounds;
-    if (result == 0 && run->found.count)
+    for (int i = 0; i < BISECTIONS && result == 0 && run->found.count; i++) {
+        before = run->again.rounds;
         result = search_bisect(run, err);
-    if (result == 0 && run->again.rounds > before)
-        result = search_locate(run, between, err);
+        if (run->again.rounds == before)
+            break;
+        if (result == 0)
+            result = search_locate(run, between, err);
+    }
     run->too_many = run->found.count > 4 + run->shape.nodes / 16;
     return result;
 }
