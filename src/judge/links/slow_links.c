@@ -455,6 +455,66 @@ static int link_search_run(struct link_search *search, struct slow_links_result 
     return result;
 }
 
+/* ---- two directions ---- */
+
+static enum slow_links_part link_both(enum slow_links_part one, enum slow_links_part other)
+{
+    static const struct {
+        enum slow_links_part one, other, both;
+    } ways[] = {
+        { PART_NIC_SENDS, PART_NIC_GETS, PART_NIC },
+        { PART_UPLINK_UP, PART_UPLINK_DOWN, PART_UPLINK },
+        { PART_PATH, PART_PATH, PART_PAIR },
+        { PART_LEAF_PATH, PART_LEAF_PATH, PART_LEAF_PAIR },
+    };
+
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        if ((one == ways[i].one && other == ways[i].other) ||
+            (one == ways[i].other && other == ways[i].one))
+            return ways[i].both;
+    }
+    return (enum slow_links_part)0;
+}
+
+static bool link_is_way_back(const struct slow_links_named *one,
+                             const struct slow_links_named *other)
+{
+    if (!link_both(one->part, other->part) || one->rail != other->rail)
+        return false;
+    if (one->b == SLOW_LINKS_NONE)
+        return one->a == other->a;
+    return one->a == other->b && one->b == other->a;
+}
+
+/* Both directions were named, each for itself, such as where they are not equally slow: that is one part. */
+static void link_join_ways(struct slow_links_result *ret)
+{
+    for (size_t i = 0; i < ret->count; i++) {
+        struct slow_links_named *one = &ret->named[i];
+
+        for (size_t k = i + 1; k < ret->count; k++) {
+            const struct slow_links_named *other = &ret->named[k];
+
+            if (!link_is_way_back(one, other))
+                continue;
+            one->part = link_both(one->part, other->part);
+            if (one->b != SLOW_LINKS_NONE && one->b < one->a) {
+                one->b = one->a;
+                one->a = other->a;
+            }
+            one->slow += other->slow;
+            one->sound += other->sound;
+            one->alone += other->alone;
+            one->rate = MIN(one->rate, other->rate);
+            one->confidence = MIN(one->confidence, other->confidence);
+            memmove(&ret->named[k], &ret->named[k + 1],
+                    (ret->count - k - 1) * sizeof(*ret->named));
+            ret->count--;
+            break;
+        }
+    }
+}
+
 static bool link_is_lone(const struct slow_links_named *named)
 {
     return (named->part == PART_PAIR || named->part == PART_PATH) && named->rate > 0;
@@ -518,6 +578,7 @@ int slow_links_locate(const struct slow_links_shape *shape, const struct slow_li
         return result;
     for (size_t i = 0; i < count; i++)
         found.unexplained += path[i].state == LINK_SLOW && !explained[i];
+    link_join_ways(&found);
     link_drop_noise(&found);
     *ret = found;
     return 0;

@@ -169,6 +169,57 @@ static void two_faults_are_two(void **state)
     assert_named(&scene, 1, PART_NIC, 13);
 }
 
+/* Four share an uplink, two of them get most of it; beside a slow adapter one gets all of it. */
+static void a_shared_uplink_is_named_though_some_are_sound(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, 1);
+    SLOW(&scene, from == 1 && to != 1, path->from % 4 == 0 ? 0.95 : 0.45);
+    SLOW(&scene, to == 1 && from != 1, path->to % 4 < 2 ? 0.9 : 0.5);
+    for (size_t i = 0; i < scene.count; i++) { /* round and direction: all nodes of two leafs at once */
+        struct slow_links_path *path = &scene.path[i];
+
+        path->at = 1 + scene.leaf[path->from] * 4 + scene.leaf[path->to] +
+                   16 * ((path->from + path->to) % 4);
+    }
+    scene_locate(&scene);
+    assert_int_equal(scene.found.count, 1);
+    assert_named(&scene, 0, PART_UPLINK, 1);
+    assert_int_equal(scene.found.unexplained, 0);
+}
+
+static void many_slow_pairs_are_noise(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, 1);
+    SLOW(&scene, (path->from * 7 + path->to * 3) % 40 == 5, 0.5);
+    scene_locate(&scene);
+    assert_true(scene.found.slow > 3);
+    assert_int_equal(scene.found.count, 0);
+    assert_int_equal(scene.found.unexplained, scene.found.slow);
+}
+
+static void a_busy_adapter_is_not_a_slow_one(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, 1);
+    SLOW(&scene, path->from == 6, 0.65);
+    for (size_t i = 0; i < scene.count; i++)
+        scene.path[i].busy = scene.path[i].from == 6;
+    scene_locate(&scene);
+    assert_int_equal(scene.found.count, 0);
+    SLOW(&scene, path->from == 6, 0.5);
+    scene_locate(&scene);
+    assert_int_equal(scene.found.count, 1);
+    assert_named(&scene, 0, PART_NIC_SENDS, 6);
+}
+
 static void a_rail_a_node_and_one_adapter_of_it(void **state)
 {
     struct scene scene;
@@ -240,6 +291,9 @@ int main(void)
         cmocka_unit_test(an_uplink_is_not_its_leaf),
         cmocka_unit_test(a_dead_pair_is_only_that_pair),
         cmocka_unit_test(two_faults_are_two),
+        cmocka_unit_test(a_shared_uplink_is_named_though_some_are_sound),
+        cmocka_unit_test(many_slow_pairs_are_noise),
+        cmocka_unit_test(a_busy_adapter_is_not_a_slow_one),
         cmocka_unit_test(a_rail_a_node_and_one_adapter_of_it),
         cmocka_unit_test(what_cannot_be_told_apart_is_said),
         cmocka_unit_test(a_node_that_is_not_there_is_refused),
