@@ -23,8 +23,8 @@
 #include "core/time.h"
 #include "lab/faults/net.h"
 
-#define BURST 6000       /* bytes: a few packets */
-#define DATAGRAM 1200    /* bytes */
+#define BURST 6000    /* bytes: a few packets */
+#define DATAGRAM 1200 /* bytes */
 #define TESTER_OCTET 250
 
 __attribute__((format(printf, 2, 3))) static void fabric_net_line(struct buf *text,

@@ -197,14 +197,12 @@ static bool bench_fabric_is_expected(const struct fabric_case *one, const char *
 static void bench_fabric_wrong(struct bench_fabric *bench, const struct fabric_case *one,
                                struct json_object *named)
 {
-    struct json_object *object = json_object_new_object(),
-                       *expected = json_object_new_array();
+    struct json_object *object = json_object_new_object(), *expected = json_object_new_array();
 
     for (uint32_t i = 0; i < one->expects; i++)
         json_object_array_add(expected, json_object_new_string(one->expected[i]));
     json_object_object_add(object, "case", json_object_new_int64(bench->cases));
-    json_object_object_add(object, "fault",
-                           json_object_new_string(fabric_fault_names[one->fault]));
+    json_object_object_add(object, "fault", json_object_new_string(fabric_fault_names[one->fault]));
     json_object_object_add(object, "nodes", json_object_new_int64(one->net.nodes));
     json_object_object_add(object, "expected", expected);
     json_object_object_add(object, "named", json_object_get(named));
@@ -259,8 +257,8 @@ static int bench_fabric_inside(struct bench_fabric *bench, const struct fabric_c
     if (result == 0 && one->cut)
         result = fabric_net_cut(&one->net, one->cut_a, one->cut_b, err);
     if (result == 0 && one->foreign) {
-        pid_t pid = fabric_net_foreign(&one->net, one->foreign_from, one->foreign_to,
-                                       one->foreign_mbit);
+        pid_t pid =
+            fabric_net_foreign(&one->net, one->foreign_from, one->foreign_to, one->foreign_mbit);
 
         if (pid > 0)
             children->pid[children->count++] = pid;
@@ -303,12 +301,10 @@ static int bench_fabric_cases(struct bench_fabric *bench, struct err *err)
 
     for (uint32_t i = 0; i < bench->settings->cases && result == 0 && !bench->stopped; i++) {
         static const enum fabric_fault order[] = {
-            FAULT_NIC, FAULT_UPLINK,         FAULT_PAIR, FAULT_NIC_ONE_WAY,
-            FAULT_TWO, FAULT_HEALTHY,        FAULT_NIC,  FAULT_UPLINK_ONE_WAY,
-            FAULT_TWO, FAULT_HEALTHY,
+            FAULT_NIC,     FAULT_UPLINK, FAULT_PAIR,           FAULT_NIC_ONE_WAY, FAULT_TWO,
+            FAULT_HEALTHY, FAULT_NIC,    FAULT_UPLINK_ONE_WAY, FAULT_TWO,         FAULT_HEALTHY,
         };
-        enum fabric_fault fault =
-            only >= 0 ? (enum fabric_fault)only : order[i % COUNT(order)];
+        enum fabric_fault fault = only >= 0 ? (enum fabric_fault)only : order[i % COUNT(order)];
         struct fabric_case one;
 
         fabric_case_draw(&rand, fault, bench->fault[fault].cases, bench->settings->nodes, &one);
@@ -347,8 +343,8 @@ static void bench_fabric_json(const struct bench_fabric *bench, double precision
     }
     json_object_object_add(root, "faults", faults);
     json_object_object_add(root, "wrong", json_object_get(bench->wrong));
-    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY |
-                                                  JSON_C_TO_STRING_NOSLASHESCAPE));
+    puts(json_object_to_json_string_ext(root,
+                                        JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
     json_object_put(root);
 }
 

@@ -13,8 +13,8 @@
 #include "show/style.h"
 #include "verify/fabric/fabric_words.h"
 
-#define SHOWN_PATHS 20     /* slow transfers in the table */
-#define UNREACHABLE 0.6    /* a node that nothing comes back from may be down, or its network */
+#define SHOWN_PATHS 20  /* slow transfers in the table */
+#define UNREACHABLE 0.6 /* a node that nothing comes back from may be down, or its network */
 
 static const char *report_node(const void *ctx, uint32_t node)
 {
@@ -41,8 +41,7 @@ static uint32_t report_skipped(const struct fabric_run *run, bool unreachable)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < run->nodes; i++)
-        count += run->node[i].state == NODE_SKIPPED &&
-                 (!unreachable || run->node[i].unreachable);
+        count += run->node[i].state == NODE_SKIPPED && (!unreachable || run->node[i].unreachable);
     return count;
 }
 
@@ -115,8 +114,7 @@ static void report_slow_paths(const struct fabric_run *run, const struct show_st
             printf("%10s\n", measured->error ? strerror((int)measured->error) : "-");
     }
     if (run->found.slow > shown)
-        printf("and %zu other slow transfers; --json lists all\n",
-               (size_t)run->found.slow - shown);
+        printf("and %zu other slow transfers; --json lists all\n", (size_t)run->found.slow - shown);
 }
 
 static void report_notes(const struct fabric_run *run)
@@ -126,8 +124,9 @@ static void report_notes(const struct fabric_run *run)
             printf("skipped: %s: %s\n", run->node[i].name, run->node[i].why);
     }
     if (run->oversubscribed)
-        printf("between leafs transfers are slower only when all nodes send at once: the uplinks are "
-               "shared\n");
+        printf(
+            "between leafs transfers are slower only when all nodes send at once: the uplinks are "
+            "shared\n");
     if (run->found.unexplained)
         printf("%u slow transfers have no part in common that could be named\n",
                run->found.unexplained);
@@ -185,8 +184,8 @@ static struct json_object *report_all_named(const struct fabric_run *run, const 
 
         fabric_words_name(&names, named, name, sizeof(name));
         fabric_words_because(&names, named, because, sizeof(because));
-        json_object_array_add(list, report_named(fabric_words_kind(named->part), name,
-                                                 named->confidence, because));
+        json_object_array_add(
+            list, report_named(fabric_words_kind(named->part), name, named->confidence, because));
     }
     for (uint32_t i = 0; i < run->nodes; i++) {
         const struct fabric_node *node = &run->node[i];

@@ -123,8 +123,8 @@ static int fabric_serve_run(const struct fabric_serve_options *options, struct e
     if (result == 0)
         result = loop_create(&serve.loop, err);
     if (result == 0)
-        result = loop_signals(serve.loop, signals, COUNT(signals), fabric_serve_signal, &serve,
-                              err);
+        result =
+            loop_signals(serve.loop, signals, COUNT(signals), fabric_serve_signal, &serve, err);
     if (result == 0)
         result = fabric_serve_open(serve.loop, &settings, &serve.server, err);
     if (result == 0) {

@@ -57,7 +57,7 @@ static const struct opt fabric_test_opts[] = {
 
 static void fabric_squeue_exec(const char *job, int out)
 {
-    char *argv[] = { (char *)"squeue", (char *)"-h",   (char *)"-j", (char *)job,
+    char *argv[] = { (char *)"squeue", (char *)"-h", (char *)"-j", (char *)job,
                      (char *)"-o",     (char *)"%N", NULL };
 
     dup2(out, STDOUT_FILENO);
@@ -210,11 +210,9 @@ static int fabric_test_run(const struct fabric_test_options *options, struct fab
 
 static int fabric_test_main(int argc, char **argv)
 {
-    struct fabric_test_options options = { .port = FABRIC_PORT,
-                                           .streams = 1,
-                                           .rate = 10,
-                                           .time_ns = NS_PER_S,
-                                           .wait_ns = 2 * NS_PER_S };
+    struct fabric_test_options options = {
+        .port = FABRIC_PORT, .streams = 1, .rate = 10, .time_ns = NS_PER_S, .wait_ns = 2 * NS_PER_S
+    };
     struct fabric_run_settings settings = { .pings = PINGS };
     struct topology topology = { .list = NULL };
     struct fabric_run run;
@@ -242,7 +240,9 @@ static int fabric_test_main(int argc, char **argv)
     topology_fini(&topology);
     if (result < 0)
         log_error("%s", err.text[0] ? err.text : strerror(-result));
-    return result == -EINVAL || result == -ENOENT || result == -EACCES ? 2 : result < 0 ? 3 : result;
+    return result == -EINVAL || result == -ENOENT || result == -EACCES ? 2
+           : result < 0                                                ? 3
+                                                                       : result;
 }
 
 const struct command command_fabric_test = {

@@ -17,18 +17,19 @@
 #include "core/map.h"
 #include "judge/median.h"
 
-#define SOUND_SHARE 10 /* one in ten over a culprit may look sound: bursts, measurements that ended early */
-#define LONE_PAIRS 2   /* that are slow for themselves; more of them are noise, such as busy CPUs */
-#define PATH_PARTS 18  /* more than one transfer crosses */
+#define SOUND_SHARE                                                                                \
+    10 /* one in ten over a culprit may look sound: bursts, measurements that ended early */
+#define LONE_PAIRS 2  /* that are slow for themselves; more of them are noise, such as busy CPUs */
+#define PATH_PARTS 18 /* more than one transfer crosses */
 
 struct link_part { /* one part that at least one transfer crosses */
     enum slow_links_part part;
     uint32_t a, b, rail;
-    uint32_t slow, sound, left;        /* left: slow ones that are not explained yet */
+    uint32_t slow, sound, left;         /* left: slow ones that are not explained yet */
     uint32_t slow_inside, sound_inside; /* of them inside a leaf */
-    uint32_t against; /* sound ones without a slow one beside them */
-    uint32_t peer[2];           /* nodes that its slow transfers lead to: one is not enough */
-    uint32_t peers;             /* 0 to 2: more are not counted */
+    uint32_t against;                   /* sound ones without a slow one beside them */
+    uint32_t peer[2]; /* nodes that its slow transfers lead to: one is not enough */
+    uint32_t peers;   /* 0 to 2: more are not counted */
     bool taken;
 };
 
@@ -41,7 +42,7 @@ struct link_search {
     size_t parts, room;
     struct map found;  /* key of a part -> index */
     struct map beside; /* part and time -> something was slow */
-    bool two_leafs;   /* then uplinks, spine and the path between them are the same thing */
+    bool two_leafs;    /* then uplinks, spine and the path between them are the same thing */
 };
 
 /* ---- which parts a transfer crosses ---- */
@@ -249,8 +250,7 @@ static bool link_part_fits(const struct link_part *part)
 static bool link_part_fits_shared(const struct link_part *part)
 {
     return !part->taken && part->left > 0 && link_part_is_shared(part->part) && part->peers >= 2 &&
-           3 * part->slow >= part->slow + part->sound &&
-           link_nearly_all(part->slow, part->against);
+           3 * part->slow >= part->slow + part->sound && link_nearly_all(part->slow, part->against);
 }
 
 enum link_stage {
@@ -276,10 +276,10 @@ static bool link_part_may_be(const struct link_search *search, const struct link
 static bool link_part_is_better(const struct link_part *part, const struct link_part *than)
 {
     static const uint8_t size[PARTS] = {
-        [PART_NIC] = 1,     [PART_NIC_SENDS] = 1,   [PART_NIC_GETS] = 1,  [PART_NODE] = 6,
-        [PART_UPLINK] = 3,  [PART_UPLINK_UP] = 3,   [PART_UPLINK_DOWN] = 3, [PART_LEAF] = 5,
-        [PART_SPINE] = 7,   [PART_RAIL] = 8,        [PART_LEAF_PAIR] = 4, [PART_LEAF_PATH] = 4,
-        [PART_PAIR] = 2,    [PART_PATH] = 2,
+        [PART_NIC] = 1,    [PART_NIC_SENDS] = 1, [PART_NIC_GETS] = 1,    [PART_NODE] = 6,
+        [PART_UPLINK] = 3, [PART_UPLINK_UP] = 3, [PART_UPLINK_DOWN] = 3, [PART_LEAF] = 5,
+        [PART_SPINE] = 7,  [PART_RAIL] = 8,      [PART_LEAF_PAIR] = 4,   [PART_LEAF_PATH] = 4,
+        [PART_PAIR] = 2,   [PART_PATH] = 2,
     };
 
     if (part->left != than->left)
@@ -430,8 +430,7 @@ static int link_expected(const struct link_search *search, struct slow_links_nam
     for (size_t i = 0; i < search->count; i++) {
         const struct slow_links_path *path = &search->path[i];
 
-        if (path->state == LINK_SOUND &&
-            (link_between(search->shape, path) ? between : inside))
+        if (path->state == LINK_SOUND && (link_between(search->shape, path) ? between : inside))
             rate[rates++] = path->rate;
     }
     named->expected = median_f64(rate, rates);
@@ -507,8 +506,7 @@ static void link_join_ways(struct slow_links_result *ret)
             one->alone += other->alone;
             one->rate = MIN(one->rate, other->rate);
             one->confidence = MIN(one->confidence, other->confidence);
-            memmove(&ret->named[k], &ret->named[k + 1],
-                    (ret->count - k - 1) * sizeof(*ret->named));
+            memmove(&ret->named[k], &ret->named[k + 1], (ret->count - k - 1) * sizeof(*ret->named));
             ret->count--;
             break;
         }

@@ -32,8 +32,9 @@ enum slow_links_state {
 struct slow_links_path { /* one direction of a pair */
     uint32_t from, to, rail;
     double rate; /* more is better, in any unit; 0: nothing came through */
-    uint32_t at; /* transfers with the same number shared the network at the same time; 0: not known */
-    bool busy;   /* others used the same adapter: a rate that is somewhat low says nothing */
+    uint32_t
+        at; /* transfers with the same number shared the network at the same time; 0: not known */
+    bool busy; /* others used the same adapter: a rate that is somewhat low says nothing */
     enum slow_links_state state;
 };
 
@@ -87,7 +88,8 @@ struct slow_links_limits {
     double slow_share, sound_share, busy_share; /* busy: slow only below this */
     double expected, between;
 };
-#define SLOW_LINKS_LIMITS ((struct slow_links_limits){ .slow_share = 0.75, .sound_share = 0.8, .busy_share = 0.5 })
+#define SLOW_LINKS_LIMITS                                                                          \
+    ((struct slow_links_limits){ .slow_share = 0.75, .sound_share = 0.8, .busy_share = 0.5 })
 
 int slow_links_compare(const struct slow_links_shape *shape, const struct slow_links_limits *limits,
                        struct slow_links_path *path, size_t count);

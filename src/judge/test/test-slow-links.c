@@ -53,8 +53,7 @@ static void scene_locate(struct scene *scene)
     const struct slow_links_limits limits = SLOW_LINKS_LIMITS;
 
     assert_int_equal(slow_links_compare(&scene->shape, &limits, scene->path, scene->count), 0);
-    assert_int_equal(
-        slow_links_locate(&scene->shape, scene->path, scene->count, &scene->found), 0);
+    assert_int_equal(slow_links_locate(&scene->shape, scene->path, scene->count, &scene->found), 0);
 }
 
 #define SLOW(scene, condition, share)                                                              \
@@ -178,7 +177,8 @@ static void a_shared_uplink_is_named_though_some_are_sound(void **state)
     scene_begin(&scene, 1);
     SLOW(&scene, from == 1 && to != 1, path->from % 4 == 0 ? 0.95 : 0.45);
     SLOW(&scene, to == 1 && from != 1, path->to % 4 < 2 ? 0.9 : 0.5);
-    for (size_t i = 0; i < scene.count; i++) { /* round and direction: all nodes of two leafs at once */
+    for (size_t i = 0; i < scene.count;
+         i++) { /* round and direction: all nodes of two leafs at once */
         struct slow_links_path *path = &scene.path[i];
 
         path->at = 1 + scene.leaf[path->from] * 4 + scene.leaf[path->to] +
@@ -258,9 +258,9 @@ static void what_cannot_be_told_apart_is_said(void **state)
     for (uint32_t a = 0; a < 5; a++) {
         for (uint32_t b = 0; b < 5; b++) {
             if (a != b)
-                path[count++] = (struct slow_links_path){
-                    .from = a, .to = b, .rate = a == 0 || b == 0 ? 0.3 : 1
-                };
+                path[count++] = (struct slow_links_path){ .from = a,
+                                                          .to = b,
+                                                          .rate = a == 0 || b == 0 ? 0.3 : 1 };
         }
     }
     assert_int_equal(slow_links_compare(&shape, &limits, path, count), 0);

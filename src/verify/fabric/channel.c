@@ -14,12 +14,12 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-void channel_init(struct channel *channel, int fd, bool is_worker)
+void channel_init(struct fabric_channel *channel, int fd, bool is_worker)
 {
-    *channel = (struct channel){ .fd = fd, .session = { .is_worker = is_worker } };
+    *channel = (struct fabric_channel){ .fd = fd, .session = { .is_worker = is_worker } };
 }
 
-void channel_close(struct channel *channel)
+void channel_close(struct fabric_channel *channel)
 {
     fd_clean(&channel->fd);
     channel->fd = -1;
@@ -27,7 +27,7 @@ void channel_close(struct channel *channel)
     channel->in = (struct buf){ .data = NULL };
 }
 
-static int channel_poll(const struct channel *channel, short events, int64_t until_ns)
+static int channel_poll(const struct fabric_channel *channel, short events, int64_t until_ns)
 {
     for (;;) {
         struct pollfd one = { .fd = channel->fd, .events = events };
@@ -43,8 +43,8 @@ static int channel_poll(const struct channel *channel, short events, int64_t unt
     }
 }
 
-int channel_send(struct channel *channel, const struct fabric_message *message, int64_t until_ns,
-                 struct err *err)
+int channel_send(struct fabric_channel *channel, const struct fabric_message *message,
+                 int64_t until_ns, struct err *err)
 {
     struct buf out = { .data = NULL };
     int result = fabric_message_put(&channel->session, message, &out);
@@ -65,7 +65,7 @@ int channel_send(struct channel *channel, const struct fabric_message *message, 
     return result < 0 ? err_set(err, result, "cannot send: %s", strerror(-result)) : 0;
 }
 
-int channel_fill(struct channel *channel, struct err *err)
+int channel_fill(struct fabric_channel *channel, struct err *err)
 {
     unsigned char chunk[8192];
 
@@ -85,7 +85,7 @@ int channel_fill(struct channel *channel, struct err *err)
     return 0;
 }
 
-int channel_next(struct channel *channel, struct fabric_message *ret, struct err *err)
+int channel_next(struct fabric_channel *channel, struct fabric_message *ret, struct err *err)
 {
     int size = fabric_message_size(channel->in.data, channel->in.size, err), result;
 
@@ -96,7 +96,7 @@ int channel_next(struct channel *channel, struct fabric_message *ret, struct err
     return result < 0 ? result : 1;
 }
 
-int channel_wait(struct channel *channel, int64_t until_ns, struct fabric_message *ret,
+int channel_wait(struct fabric_channel *channel, int64_t until_ns, struct fabric_message *ret,
                  struct err *err)
 {
     for (;;) {
@@ -113,7 +113,7 @@ int channel_wait(struct channel *channel, int64_t until_ns, struct fabric_messag
     }
 }
 
-int channel_greet(struct channel *channel, const struct token *token, int64_t until_ns,
+int channel_greet(struct fabric_channel *channel, const struct token *token, int64_t until_ns,
                   struct err *err)
 {
     struct fabric_message hello = { .type = FABRIC_HELLO }, begin;
@@ -144,7 +144,7 @@ int channel_greet(struct channel *channel, const struct token *token, int64_t un
     return 0;
 }
 
-int channel_begin(struct channel *channel, const struct token *token,
+int channel_begin(struct fabric_channel *channel, const struct token *token,
                   const struct fabric_message *hello, int64_t until_ns, struct err *err)
 {
     struct fabric_message begin = { .type = FABRIC_BEGIN };

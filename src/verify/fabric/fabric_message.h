@@ -50,7 +50,7 @@ struct fabric_flow { /* fields that a type does not use are 0 */
     uint32_t error;      /* errno; 0: it was measured */
     uint64_t bytes, ns;  /* received in this time */
     uint64_t latency_ns; /* half of the median round trip; 0: not measured */
-    uint64_t foreign;    /* bytes a second of others over the same adapter and in the same direction */
+    uint64_t foreign; /* bytes a second of others over the same adapter and in the same direction */
 };
 
 struct fabric_message {

@@ -31,7 +31,7 @@ struct fabric_node {
     enum fabric_node_state state;
     bool unreachable; /* skipped because nothing came back, not because it refused */
     char why[200];    /* it is skipped */
-    struct channel channel;
+    struct fabric_channel channel;
     char rail[FABRIC_RAILS][ADDRESS_NUMBER];
     uint32_t rails;
     uint64_t rate; /* its own limit, bytes a second */
@@ -69,9 +69,9 @@ struct fabric_run {
     struct map index; /* path -> place */
     struct pair_plan plan, again;
     struct slow_links_result found;
-    double alone_gbps;     /* one pair between leafs by itself; 0: was not needed */
-    bool oversubscribed;   /* between leafs is slower only when all send at once */
-    bool too_many;         /* faults: what is normal here is not clear */
+    double alone_gbps;   /* one pair between leafs by itself; 0: was not needed */
+    bool oversubscribed; /* between leafs is slower only when all send at once */
+    bool too_many;       /* faults: what is normal here is not clear */
     size_t rounds_done;
 };
 

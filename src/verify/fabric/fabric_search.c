@@ -9,10 +9,10 @@
 #include "core/clean.h"
 #include "verify/fabric/fabric_run.h"
 
-#define REPEATS 8        /* rounds at most */
-#define BISECT_ROUNDS 4  /* rounds at most, for the ends of pairs that stay slow */
+#define REPEATS 8       /* rounds at most */
+#define BISECT_ROUNDS 4 /* rounds at most, for the ends of pairs that stay slow */
 #define BISECTIONS 2
-#define PARTNERS 3       /* of each end */
+#define PARTNERS 3        /* of each end */
 #define BETWEEN_SHARE 0.6 /* between leafs below this share of inside: slow, or only shared? */
 #define ALONE_SHARE 0.8
 #define ALONE_PAIRS 3

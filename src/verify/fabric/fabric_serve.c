@@ -44,7 +44,7 @@ struct fabric_server {
 
 struct fabric_worker { /* the process of one connection */
     const struct fabric_serve_settings *settings;
-    struct channel channel;
+    struct fabric_channel channel;
     char rail[FABRIC_RAILS][ADDRESS_NUMBER];
     uint32_t rails;
     uint64_t left_bytes;
@@ -125,8 +125,7 @@ static int serve_messages(struct fabric_worker *worker)
     int result = 0;
 
     while (result == 0) {
-        result =
-            channel_wait(&worker->channel, time_mono_ns() + IDLE_NS, &message, NULL);
+        result = channel_wait(&worker->channel, time_mono_ns() + IDLE_NS, &message, NULL);
         if (result < 0 || message.type == FABRIC_STOP)
             continue;
         if (message.type != FABRIC_RECEIVE && message.type != FABRIC_SEND)
@@ -155,8 +154,8 @@ static void serve_rails(struct fabric_worker *worker)
 static int serve_test(struct fabric_worker *worker, int lock_fd)
 {
     struct fabric_message node = { .type = FABRIC_NODE };
-    int result = channel_greet(&worker->channel, &worker->settings->token,
-                               time_mono_ns() + GREET_NS, NULL);
+    int result =
+        channel_greet(&worker->channel, &worker->settings->token, time_mono_ns() + GREET_NS, NULL);
 
     if (result < 0)
         return result;
@@ -236,9 +235,9 @@ static int serve_listen(struct fabric_server *server, struct err *err)
         return err_set(err, -errno, "cannot listen on %s: %m", server->settings.listen);
     size = sizeof(address);
     getsockname(server->fd, (struct sockaddr *)&address, &size);
-    server->port = ntohs(address.ss_family == AF_INET6
-                             ? ((struct sockaddr_in6 *)&address)->sin6_port
-                             : ((struct sockaddr_in *)&address)->sin_port);
+    server->port =
+        ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                            : ((struct sockaddr_in *)&address)->sin_port);
     return 0;
 }
 

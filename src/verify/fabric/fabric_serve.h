@@ -13,10 +13,10 @@ struct fabric_serve_settings {
     struct token token;
     char node[FABRIC_NAME];
     char rail[FABRIC_RAILS][ADDRESS_NUMBER]; /* in numbers */
-    uint32_t rails;   /* 0: one, the address that a test connects to */
-    uint64_t rate;    /* bytes a second of all flows together, at most */
-    int64_t time_ns;  /* of a flow, at most */
-    uint64_t bytes;   /* of a test, sent and received, at most */
+    uint32_t rails;                          /* 0: one, the address that a test connects to */
+    uint64_t rate;                           /* bytes a second of all flows together, at most */
+    int64_t time_ns;                         /* of a flow, at most */
+    uint64_t bytes;                          /* of a test, sent and received, at most */
 };
 
 struct fabric_server;

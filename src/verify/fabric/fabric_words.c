@@ -118,6 +118,7 @@ void fabric_words_because(const struct fabric_names *names, const struct slow_li
     if (!named->also)
         return;
     fabric_words_part(names, named->also, named->also_a, SLOW_LINKS_NONE, also, sizeof(also));
-    snprintf(out + size, room - size, "; it may as well be %s %.200s: the same transfers cross both",
+    snprintf(out + size, room - size,
+             "; it may as well be %s %.200s: the same transfers cross both",
              fabric_words_kind(named->also), also);
 }

@@ -22,7 +22,8 @@
 #define PING_BYTES 64
 #define PINGS_MAX 256
 #define LOAD_BYTES (256 * 1024)
-#define LATE_NS (2 * NS_PER_S) /* that a sender waits longer than its time for the receiver to end */
+#define LATE_NS                                                                                    \
+    (2 * NS_PER_S) /* that a sender waits longer than its time for the receiver to end */
 
 enum flow_state {
     FLOW_LISTENS,
@@ -194,8 +195,7 @@ int flows_listen(struct flows *flows, struct fabric_message *message, char own[]
     for (uint32_t i = 0; i < message->flows && result == 0; i++) {
         result = flow_listen(&flows->flow[i], &message->flow[i]);
         if (result < 0)
-            err_set(err, result, "cannot listen on %s: %s", flows->flow[i].own,
-                    strerror(-result));
+            err_set(err, result, "cannot listen on %s: %s", flows->flow[i].own, strerror(-result));
     }
     return result;
 }

@@ -27,8 +27,8 @@ struct flows {
 };
 
 /* Listens on `own` (an address in numbers for each rail) for the flows of a message, and sets their ports in it. */
-int flows_listen(struct flows *flows, struct fabric_message *message,
-                 char own[][ADDRESS_NUMBER], uint32_t rails, struct err *err);
+int flows_listen(struct flows *flows, struct fabric_message *message, char own[][ADDRESS_NUMBER],
+                 uint32_t rails, struct err *err);
 /* Begins to connect. */
 int flows_connect(struct flows *flows, const struct fabric_message *message,
                   char own[][ADDRESS_NUMBER], uint32_t rails, struct err *err);

@@ -141,8 +141,8 @@ void topology_fini(struct topology *topology)
 }
 
 /* The value of KEY= in a line; keys are separated by blanks. */
-static bool topology_value(const char *line, const char *end, const char *key, const char **ret,
-                           size_t *size)
+static bool host_topology_value(const char *line, const char *end, const char *key,
+                                const char **ret, size_t *size)
 {
     size_t length = strlen(key);
 
@@ -163,8 +163,8 @@ static bool topology_value(const char *line, const char *end, const char *key, c
     return false;
 }
 
-static int topology_line(const char *line, const char *end, struct topology *topology,
-                         struct err *err)
+static int host_topology_line(const char *line, const char *end, struct topology *topology,
+                              struct err *err)
 {
     const char *comment = memchr(line, '#', (size_t)(end - line)), *value;
     struct topology_switch *one;
@@ -172,7 +172,7 @@ static int topology_line(const char *line, const char *end, struct topology *top
     int result = 0;
 
     end = comment ? comment : end;
-    if (!topology_value(line, end, "SwitchName", &value, &size))
+    if (!host_topology_value(line, end, "SwitchName", &value, &size))
         return 0;
     if (!size || size >= sizeof(one->name))
         return err_set(err, -EINVAL, "expected SwitchName= with a name of at most 63 characters");
@@ -181,9 +181,9 @@ static int topology_line(const char *line, const char *end, struct topology *top
     one = &topology->list[topology->count++];
     *one = (struct topology_switch){ .name = "" };
     memcpy(one->name, value, size);
-    if (topology_value(line, end, "Nodes", &value, &size))
+    if (host_topology_value(line, end, "Nodes", &value, &size))
         result = host_list_parse(value, size, &one->nodes, err);
-    if (result == 0 && topology_value(line, end, "Switches", &value, &size))
+    if (result == 0 && host_topology_value(line, end, "Switches", &value, &size))
         result = host_list_parse(value, size, &one->switches, err);
     return result;
 }
@@ -199,7 +199,7 @@ int topology_parse(const char *text, size_t size, struct topology *ret, struct e
         const char *stop = memchr(line, '\n', (size_t)(end - line));
 
         stop = stop ? stop : end;
-        result = topology_line(line, stop, &topology, err);
+        result = host_topology_line(line, stop, &topology, err);
         if (result < 0)
             err_wrap(err, result, "line %u", number);
         line = stop + 1;

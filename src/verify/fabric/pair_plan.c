@@ -154,8 +154,8 @@ static int plan_two_leafs(const struct plan_leafs *leafs, struct plan_pair two, 
         size_t j = (i + shift) % circle;
 
         if (j < other->count)
-            result = pair_plan_add(plan, leafs->node[one->first + i],
-                                   leafs->node[other->first + j]);
+            result =
+                pair_plan_add(plan, leafs->node[one->first + i], leafs->node[other->first + j]);
     }
     return result;
 }

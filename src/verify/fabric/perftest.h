@@ -16,7 +16,8 @@
 struct perftest {
     uint64_t bytes, iterations; /* of a message; messages */
     double gbps;                /* average; 0: a test of latency */
-    double latency_us;          /* median, or the average where only that is printed; 0: a test of bandwidth */
+    double
+        latency_us; /* median, or the average where only that is printed; 0: a test of bandwidth */
 };
 
 /* -ENODATA with a sentence: there is no result in it, and what the program said instead. */

@@ -170,12 +170,12 @@ static void big_run(struct made *made, const struct big_fault *fault,
     for (size_t i = 0; i < made->plan.pairs; i++) {
         uint32_t a = made->plan.pair[i].a, b = made->plan.pair[i].b;
 
-        path[2 * i] = (struct slow_links_path){
-            .from = a, .to = b, .rate = big_rate(made, fault, a, b, &rand)
-        };
-        path[2 * i + 1] = (struct slow_links_path){
-            .from = b, .to = a, .rate = big_rate(made, fault, b, a, &rand)
-        };
+        path[2 * i] = (struct slow_links_path){ .from = a,
+                                                .to = b,
+                                                .rate = big_rate(made, fault, a, b, &rand) };
+        path[2 * i + 1] = (struct slow_links_path){ .from = b,
+                                                    .to = a,
+                                                    .rate = big_rate(made, fault, b, a, &rand) };
     }
     assert_int_equal(slow_links_compare(&made->shape, &limits, path, count), 0);
     assert_int_equal(slow_links_locate(&made->shape, path, count, found), 0);
@@ -205,8 +205,8 @@ static void faults_among_2048_nodes_are_named_and_nothing_else(void **state)
     for (int i = 0; i < 8; i++) {
         const struct plan_pair *pair =
             &made.plan.pair[rand_below(&rand, (uint32_t)made.plan.pairs)];
-        struct big_fault fault = { rand_below(&rand, BIG_NODES), none,
-                                   rand_below(&rand, BIG_LEAFS), pair->a, pair->b };
+        struct big_fault fault = { rand_below(&rand, BIG_NODES), none, rand_below(&rand, BIG_LEAFS),
+                                   pair->a, pair->b };
 
         fault.nic_sends = (fault.nic + 1 + rand_below(&rand, BIG_NODES - 1)) % BIG_NODES;
         big_run(&made, &fault, found);
@@ -296,7 +296,7 @@ static void messages_that_were_changed_are_refused(void **state)
 static void lists_of_hosts_are_expanded(void **state)
 {
     static const char text[] = "gpu[08-10,12]-ib,login1:9000,[::1]:80";
-    static const char *const bad[] = { "",      "a,,b",   "a[",     "a[1",   "a[x]",
+    static const char *const bad[] = { "",       "a,,b",  "a[",      "a[1",   "a[x]",
                                        "a[2-1]", "a[1-]", "a[1][2]", "a[,1]", "a[0-999999999]" };
     struct host_list list = { .host = NULL };
     struct err err;
@@ -319,8 +319,9 @@ static void lists_of_hosts_are_expanded(void **state)
 
 static void a_topology_gives_leafs_and_the_spine(void **state)
 {
-    static const char text[] = "# site\nSwitchName=leaf1 Nodes=n[1-2] LinkSpeed=4\n\n"
-                               "switchname=leaf2\tnodes=n3 # last\nSwitchName=core Switches=leaf[1-2]";
+    static const char text[] =
+        "# site\nSwitchName=leaf1 Nodes=n[1-2] LinkSpeed=4\n\n"
+        "switchname=leaf2\tnodes=n3 # last\nSwitchName=core Switches=leaf[1-2]";
     static const char bad[] = "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2";
     struct topology topology;
     struct err err;
@@ -360,12 +361,14 @@ static void perftest_tables_are_read(void **state)
         " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
         " 65536      5000             98.02              97.93\t\t   0.186788\n"
         "---------------------------------------------------------------------------------------\n";
-    static const char mega[] = " #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\n"
-                               " 65536 1000 11000.00 10000.00 0.17\n";
+    static const char mega[] =
+        " #bytes #iterations BW peak[MB/sec] BW average[MB/sec] MsgRate[Mpps]\n"
+        " 65536 1000 11000.00 10000.00 0.17\n";
     static const char latency[] =
         " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
         "t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
-        " 2       1000          1.01           3.81         1.05     \t       1.07        \t0.04\t\t1.16"
+        " 2       1000          1.01           3.81         1.05     \t       1.07        "
+        "\t0.04\t\t1.16"
         "\t\t3.81   \n";
     static const char duration[] = " #bytes        #iterations       t_avg[usec]    tps average\n"
                                    " 2             1000000           1.80           556000.1\n";
