@@ -101,10 +101,20 @@ static void fabric_flow_put(struct buf *out, const struct fabric_flow *flow)
     buf_put_u64(out, flow->foreign);
 }
 
+/* A text with a zero byte inside would be read as a shorter one. */
+static void fabric_text_get(struct reader *in, char *out, size_t room)
+{
+    struct reader size = *in;
+
+    reader_get_str(in, out, room);
+    if (!in->bad && strlen(out) != reader_get_u16(&size))
+        in->bad = true;
+}
+
 static void fabric_flow_get(struct reader *in, struct fabric_flow *flow)
 {
     flow->rail = reader_get_u32(in);
-    reader_get_str(in, flow->address, sizeof(flow->address));
+    fabric_text_get(in, flow->address, sizeof(flow->address));
     flow->port = reader_get_u16(in);
     flow->error = reader_get_u32(in);
     flow->bytes = reader_get_u64(in);
@@ -137,8 +147,8 @@ static int fabric_body_get(const void *data, size_t size, struct fabric_message 
 
     if (nonce)
         memcpy(ret->nonce, nonce, FABRIC_NONCE);
-    reader_get_str(&in, ret->node, sizeof(ret->node));
-    reader_get_str(&in, ret->text, sizeof(ret->text));
+    fabric_text_get(&in, ret->node, sizeof(ret->node));
+    fabric_text_get(&in, ret->text, sizeof(ret->text));
     ret->time_ns = (int64_t)reader_get_u64(&in);
     ret->wait_ns = (int64_t)reader_get_u64(&in);
     ret->rate = reader_get_u64(&in);
