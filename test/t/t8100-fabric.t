@@ -94,6 +94,35 @@ is "and the reason is given" "$(value '{s["why"] for s in d["skipped"]}')" "{'it
 chmod 644 "$TAP/other"
 exits 2 "a token that others may read is refused" fabric --nodes "$nodes" --token-file "$TAP/other"
 
+# perftest: programs of our own that print its tables.
+mkdir "$TAP/perftest"
+cat >"$TAP/perftest/ib_write_bw" <<'END'
+#!/bin/sh
+for last; do :; done
+case $last in *.*.*.*) ;; *) exec sleep 60 ;; esac # a server
+echo " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]"
+echo " 65536      5000             98.02              97.93              0.186788"
+END
+cat >"$TAP/perftest/ib_write_lat" <<'END'
+#!/bin/sh
+for last; do :; done
+case $last in *.*.*.*) ;; *) exec sleep 60 ;; esac # a server
+echo " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]"
+echo " 2       1000          1.01           3.81         1.25               1.07"
+END
+chmod +x "$TAP/perftest/ib_write_bw" "$TAP/perftest/ib_write_lat"
+serve 7 --perftest "$TAP/perftest"
+seven=$at
+serve 8 --perftest "$TAP/perftest"
+ok "perftest" fabric --with perftest --time 1s --nodes "$seven,$at" --json
+is "has its rates" "$(value '[round(p["gbps"], 2) for p in d["pairs"]]')" "[97.93, 97.93]"
+is "and its latencies" "$(value '[p["latency_us"] for p in d["pairs"]]')" "[1.25, 1.25]"
+printf '#!/bin/sh\necho "Failed to modify QP"\nexit 1\n' >"$TAP/perftest/ib_write_bw"
+exits 3 "a program without a result says nothing about the network" fabric --with perftest --time 1s --timeout 100ms --nodes "$seven,$at" --json
+is "so no pair is there" "$(value 'd["pairs"], d["named"]')" "([], [])"
+exits 3 "a worker runs perftest only if it may" fabric --with perftest --time 1s --nodes "$nodes" --json
+has "and says why not" "does not run perftest" "$TAP/out"
+
 # Bytes of anybody: the worker hangs up.
 cat >"$TAP/strange.py" <<'END'
 import socket, struct, sys
@@ -132,7 +161,7 @@ kill $quiet
 wait $quiet 2>/dev/null
 
 # Two tests at once: the second is told so.
-fabric --nodes "$nodes" --time 20s --json >"$TAP/first" 2>&1 &
+"$LOCKSTEP" fabric test --rate 0.02 --time 10s --nodes "$nodes" --json >"$TAP/first" 2>&1 &
 first=$!
 busy() { fabric --nodes "$nodes" --json >"$TAP/out" 2>"$TAP/err"; grep -q "another test is using this node" "$TAP/out"; }
 await busy

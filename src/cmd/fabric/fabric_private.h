@@ -17,7 +17,7 @@ int fabric_token_path(const char *given, struct path *ret, struct err *err);
 int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err);
 
 struct fabric_test_options {
-    const char *nodes, *slurm, *topology, *token_file;
+    const char *nodes, *slurm, *topology, *token_file, *with;
     bool json, dry_run, full;
     uint32_t port, streams;
     double rate, expect;

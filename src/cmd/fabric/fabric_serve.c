@@ -20,7 +20,7 @@
 #define RATE_MAX 10000.0 /* Gbit/s */
 
 struct fabric_serve_options {
-    const char *listen, *token_file, *name;
+    const char *listen, *token_file, *perftest;
     struct opt_list rail;
     double rate, volume;
     int64_t time_ns;
@@ -37,6 +37,9 @@ static const struct opt fabric_serve_opts[] = {
       "the secret that all workers and the test share, default tokens/fabric.token of the state "
       "directory",
       NULL, false },
+    { "perftest", 0, OPT_TEXT, offsetof(struct fabric_serve_options, perftest), "DIR",
+      "let tests run ib_write_bw and ib_write_lat of this directory, such as /usr/bin", NULL,
+      false },
     { "rate", 0, OPT_F64, offsetof(struct fabric_serve_options, rate), "GBPS",
       "send at most so many Gbit/s, default 100", NULL, false },
     { "time", 0, OPT_DURATION, offsetof(struct fabric_serve_options, time_ns), "TIME",
@@ -104,6 +107,11 @@ static int fabric_serve_settings(const struct fabric_serve_options *options,
             return err_set(err, -EINVAL, "--rail %s: expected an address in numbers", rail);
         snprintf(ret->rail[i], sizeof(ret->rail[i]), "%s", rail);
     }
+    if (options->perftest &&
+        (options->perftest[0] != '/' || strlen(options->perftest) >= sizeof(ret->perftest)))
+        return err_set(err, -EINVAL, "--perftest: expected the full path of a directory");
+    snprintf(ret->perftest, sizeof(ret->perftest), "%s",
+             options->perftest ? options->perftest : "");
     gethostname(ret->node, sizeof(ret->node) - 1);
     return 0;
 }

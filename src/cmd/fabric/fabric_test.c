@@ -44,6 +44,9 @@ static const struct opt fabric_test_opts[] = {
       "how long to wait for a connection between two nodes, default 2s", NULL, false },
     { "streams", 0, OPT_U32, offsetof(struct fabric_test_options, streams), "N",
       "TCP connections of each transfer, default 1", NULL, false },
+    { "with", 0, OPT_TEXT, offsetof(struct fabric_test_options, with), "TOOL",
+      "tcp (default), or perftest: ib_write_bw and ib_write_lat, where the workers allow it", NULL,
+      false },
     { "full", 0, OPT_FLAG, offsetof(struct fabric_test_options, full), NULL,
       "every node with every other one, in as many rounds as that takes", NULL, false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct fabric_test_options, dry_run), NULL,
@@ -153,6 +156,11 @@ static int fabric_test_check(const struct fabric_test_options *options, struct e
     if (!(options->rate >= 0 && options->rate <= 1e4) ||
         !(options->expect >= 0 && options->expect <= 1e4))
         return err_set(err, -EINVAL, "expected --rate and --expect from 0 to 10000 Gbit/s");
+    if (strcmp(options->with, "tcp") != 0 && strcmp(options->with, "perftest") != 0)
+        return err_set(err, -EINVAL, "--with %.40s: expected tcp or perftest", options->with);
+    if (strcmp(options->with, "perftest") == 0 &&
+        (options->streams != 1 || options->time_ns < NS_PER_S))
+        return err_set(err, -EINVAL, "perftest needs a --time of 1s or more, and one stream");
     return 0;
 }
 
@@ -210,9 +218,12 @@ static int fabric_test_run(const struct fabric_test_options *options, struct fab
 
 static int fabric_test_main(int argc, char **argv)
 {
-    struct fabric_test_options options = {
-        .port = FABRIC_PORT, .streams = 1, .rate = 10, .time_ns = NS_PER_S, .wait_ns = 2 * NS_PER_S
-    };
+    struct fabric_test_options options = { .port = FABRIC_PORT,
+                                           .streams = 1,
+                                           .rate = 10,
+                                           .with = "tcp",
+                                           .time_ns = NS_PER_S,
+                                           .wait_ns = 2 * NS_PER_S };
     struct fabric_run_settings settings = { .pings = PINGS };
     struct topology topology = { .list = NULL };
     struct fabric_run run;
@@ -229,6 +240,7 @@ static int fabric_test_main(int argc, char **argv)
     settings.expected = options.expect;
     settings.streams = options.streams;
     settings.full = options.full;
+    settings.tool = strcmp(options.with, "perftest") == 0 ? FABRIC_PERFTEST : FABRIC_TCP;
     fabric_run_init(&run, &settings);
     if (result == 0 && options.topology)
         result = topology_read(options.topology, &topology, &err);

@@ -134,6 +134,7 @@ static void fabric_body_put(struct buf *out, const struct fabric_message *messag
     buf_put_u64(out, (uint64_t)message->wait_ns);
     buf_put_u64(out, message->rate);
     buf_put_u64(out, message->bytes);
+    buf_put_u32(out, message->tool);
     buf_put_u32(out, message->pings);
     buf_put_u32(out, message->flows);
     for (uint32_t i = 0; i < message->flows; i++)
@@ -153,9 +154,11 @@ static int fabric_body_get(const void *data, size_t size, struct fabric_message 
     ret->wait_ns = (int64_t)reader_get_u64(&in);
     ret->rate = reader_get_u64(&in);
     ret->bytes = reader_get_u64(&in);
+    ret->tool = reader_get_u32(&in);
     ret->pings = reader_get_u32(&in);
     ret->flows = reader_get_u32(&in);
-    if (ret->flows > FABRIC_FLOWS || ret->time_ns < 0 || ret->wait_ns < 0)
+    if (ret->flows > FABRIC_FLOWS || ret->tool >= FABRIC_TOOLS || ret->time_ns < 0 ||
+        ret->wait_ns < 0)
         return -EPROTO;
     for (uint32_t i = 0; i < ret->flows && !in.bad; i++)
         fabric_flow_get(&in, &ret->flow[i]);

@@ -53,8 +53,15 @@ struct fabric_flow { /* fields that a type does not use are 0 */
     uint64_t foreign; /* bytes a second of others over the same adapter and in the same direction */
 };
 
+enum fabric_tool {
+    FABRIC_TCP,
+    FABRIC_PERFTEST, /* ib_write_bw and ib_write_lat */
+    FABRIC_TOOLS
+};
+
 struct fabric_message {
     uint16_t type;
+    uint32_t tool; /* of RECEIVE, SEND and what answers them */
     unsigned char nonce[FABRIC_NONCE];
     char node[FABRIC_NAME], text[160];
     int64_t time_ns, wait_ns; /* of each flow; for a connection */

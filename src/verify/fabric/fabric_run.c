@@ -19,6 +19,7 @@
 #define ANSWER_NS (5 * NS_PER_S) /* beyond what a transfer may take */
 #define CONNECT_NS (5 * NS_PER_S)
 #define BUSY_SHARE 0.1 /* of what goes over an adapter comes from others */
+#define PERFTEST_NS (10 * NS_PER_S)
 #define GBPS_BYTES (1e9 / 8)
 
 int fabric_run_init(struct fabric_run *run, const struct fabric_run_settings *settings)
@@ -321,8 +322,8 @@ static int fabric_path_put(struct fabric_run *run, const struct slow_links_path 
 /* An error that says nothing about the network: somebody else connected first, no memory, no files, no such address. */
 static bool fabric_error_is_local(uint32_t error)
 {
-    return error == EACCES || error == EMFILE || error == ENFILE || error == ENOMEM ||
-           error == ENOBUFS || error == EADDRNOTAVAIL || error == EADDRINUSE;
+    return error == EACCES || error == EPROTO || error == EMFILE || error == ENFILE ||
+           error == ENOMEM || error == ENOBUFS || error == EADDRNOTAVAIL || error == EADDRINUSE;
 }
 
 /* Of one rail: its streams together.  false: nothing is known. */
@@ -340,6 +341,8 @@ static bool fabric_pair_rate(const struct fabric_message *sent, const struct fab
             fabric_error_is_local(in->error))
             continue;
         known = true;
+        if (sent->tool == FABRIC_PERFTEST)
+            in = out; /* the client measures */
         if (in->error == 0 && in->ns)
             ret->gbps += (double)in->bytes * 8 / (double)in->ns;
         else
@@ -415,6 +418,7 @@ static void fabric_flows_ask(const struct fabric_run *run, const struct fabric_n
     ret->flows = rails * settings->streams;
     for (uint32_t i = 0; i < ret->flows; i++)
         ret->flow[i] = (struct fabric_flow){ .rail = i % rails };
+    ret->tool = settings->tool;
     ret->time_ns = settings->time_ns;
     ret->wait_ns = settings->wait_ns;
     ret->pings = settings->pings;
@@ -472,6 +476,8 @@ static void fabric_turn_stop(struct fabric_run *run, const struct fabric_turn *t
         struct fabric_node *receiver = &run->node[run->tested[fabric_turn_to(turn, i)]];
         bool failed = sender->state == NODE_SKIPPED;
 
+        /* Servers of perftest have nothing to report. */
+        failed |= sender->answer->type == FABRIC_DONE && sender->answer->tool == FABRIC_PERFTEST;
         for (uint32_t f = 0; sender->answer->type == FABRIC_DONE && f < sender->answer->flows; f++)
             failed |= sender->answer->flow[f].error != 0;
         if (!failed || receiver->awaits != FABRIC_DONE || receiver->answer->flows == UINT32_MAX)
@@ -485,6 +491,10 @@ static int fabric_turn_collect(struct fabric_run *run, const struct fabric_turn 
 {
     CLEAN(free_clean) struct pollfd *polls = calloc(run->nodes + 1, sizeof(*polls));
     int64_t until = time_mono_ns() + 2 * run->settings.wait_ns + run->settings.time_ns + ANSWER_NS;
+
+    if (run->settings.tool == FABRIC_PERFTEST) /* two programs for each rail, one after the other */
+        until += (int64_t)run->shape.rails * 2 *
+                 (run->settings.wait_ns + run->settings.time_ns + PERFTEST_NS);
 
     if (!polls)
         return -ENOMEM;

@@ -51,6 +51,7 @@ struct fabric_run_settings {
     double expected; /* Gbit/s at least; 0: not known */
     uint32_t streams, pings;
     bool full;
+    uint32_t tool; /* enum fabric_tool */
     void (*progress)(void *ctx, size_t round, size_t rounds);
     void *ctx;
 };

@@ -27,10 +27,12 @@
 #include "core/time.h"
 #include "verify/fabric/channel.h"
 #include "verify/fabric/flow.h"
+#include "verify/fabric/perftest_run.h"
 
 #define CHILDREN_MAX 64
 #define GREET_NS (5 * NS_PER_S)
-#define IDLE_NS (120 * NS_PER_S) /* between two messages of a test */
+#define IDLE_NS (120 * NS_PER_S)    /* between two messages of a test */
+#define PERFTEST_NS (10 * NS_PER_S) /* that its programs take longer than their time */
 #define WAIT_MAX_NS (30 * NS_PER_S)
 
 struct fabric_server {
@@ -119,6 +121,39 @@ static int serve_flows(struct fabric_worker *worker, struct fabric_message *aske
     return serve_say(worker, &done);
 }
 
+static int serve_perftest(struct fabric_worker *worker, struct fabric_message *asked)
+{
+    const char *dir = worker->settings->perftest;
+    struct fabric_message done = { .type = FABRIC_DONE, .tool = FABRIC_PERFTEST };
+    struct perftest_servers servers = { .count = 0 };
+    struct err err = { "" };
+    int result;
+
+    if (!dir[0])
+        return serve_refuse(worker, "this worker does not run perftest; see --perftest");
+    if (!serve_bound(worker, asked))
+        return serve_refuse(worker, "the limits of this node allow no further transfer");
+    if (asked->type == FABRIC_SEND) {
+        result = perftest_measure(dir, asked, worker->channel.fd, &done);
+    } else {
+        int64_t each_ns = 2 * (asked->wait_ns + asked->time_ns + PERFTEST_NS);
+
+        result = perftest_serve(dir, asked, &servers, &err);
+        asked->type = FABRIC_READY;
+        if (result == 0)
+            result = serve_say(worker, asked);
+        perftest_serve_wait(&servers, worker->channel.fd,
+                            result < 0 ? 0 : time_mono_ns() + (int64_t)asked->flows * each_ns);
+        done.flows = asked->flows;
+        for (uint32_t i = 0; i < asked->flows; i++)
+            done.flow[i].rail = asked->flow[i].rail;
+    }
+    if (result < 0)
+        return serve_refuse(worker, err.text[0] ? err.text : strerror(-result));
+    serve_charge(worker, &done);
+    return serve_say(worker, &done);
+}
+
 static int serve_messages(struct fabric_worker *worker)
 {
     struct fabric_message message;
@@ -130,7 +165,8 @@ static int serve_messages(struct fabric_worker *worker)
             continue;
         if (message.type != FABRIC_RECEIVE && message.type != FABRIC_SEND)
             return serve_refuse(worker, "an unexpected message");
-        result = serve_flows(worker, &message);
+        result = message.tool == FABRIC_PERFTEST ? serve_perftest(worker, &message)
+                                                 : serve_flows(worker, &message);
     }
     return result;
 }

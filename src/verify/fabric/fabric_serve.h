@@ -16,6 +16,7 @@ struct fabric_serve_settings {
     uint32_t rails;                          /* 0: one, the address that a test connects to */
     uint64_t rate;                           /* bytes a second of all flows together, at most */
     int64_t time_ns;                         /* of a flow, at most */
+    char perftest[256];                      /* directory of its programs; "": they are not run */
     uint64_t bytes;                          /* of a test, sent and received, at most */
 };
 
