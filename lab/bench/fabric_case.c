@@ -115,6 +115,9 @@ static void case_two(struct rand *rand, struct fabric_case *one, uint32_t number
     uint32_t first = rand_below(rand, one->net.nodes);
     uint32_t second = (first + 1 + rand_below(rand, one->net.nodes - 1)) % one->net.nodes;
 
+    /* Both nodes of a leaf of two would look like the leaf. */
+    if (one->net.each == 2 && second / 2 == first / 2)
+        second = (second + 2) % one->net.nodes;
     case_nic(rand, one, first, true, true);
     if (number % 2)
         case_nic(rand, one, second, true, true);

@@ -28,8 +28,8 @@ struct link_part { /* one part that at least one transfer crosses */
     uint32_t slow, sound, left;         /* left: slow ones that are not explained yet */
     uint32_t slow_inside, sound_inside; /* of them inside a leaf */
     uint32_t against;                   /* sound ones without a slow one beside them */
-    uint32_t peer[2]; /* nodes that its slow transfers lead to: one is not enough */
-    uint32_t peers;   /* 0 to 2: more are not counted */
+    uint32_t peer[3]; /* nodes that its slow transfers lead to: one is not enough */
+    uint32_t peers;   /* 0 to 3: more are not counted */
     bool taken;
 };
 
@@ -393,6 +393,7 @@ static int link_name(struct link_search *search, struct link_part *part,
                      struct slow_links_result *ret)
 {
     struct slow_links_named *named = &ret->named[ret->count];
+    bool two_nodes = part->peers < 3;
     int result;
 
     *named = (struct slow_links_named){ .part = part->part,
@@ -407,6 +408,8 @@ static int link_name(struct link_search *search, struct link_part *part,
     if (result < 0)
         return result;
     named->confidence = link_confidence(named);
+    if (named->part == PART_LEAF && two_nodes) /* or both of their adapters */
+        named->confidence = MIN(named->confidence, 0.5);
     ret->count++;
     return 0;
 }

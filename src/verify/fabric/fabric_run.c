@@ -285,9 +285,9 @@ bool fabric_run_has(const struct fabric_run *run, uint32_t from, uint32_t to)
     return map_get(&run->index, fabric_path_key(from, to, 0)) != NULL;
 }
 
-/* The better of two tries counts. */
+/* `better`: this try counts, not the one before. */
 static int fabric_path_put(struct fabric_run *run, const struct slow_links_path *path,
-                           const struct fabric_path *measured)
+                           const struct fabric_path *measured, bool better)
 {
     uint64_t *at =
         map_put(&run->index, fabric_path_key(path->from, path->to, path->rail), run->paths);
@@ -304,7 +304,7 @@ static int fabric_path_put(struct fabric_run *run, const struct slow_links_path 
         return 0;
     }
     old = &run->measured[*at];
-    if (path->rate > run->path[*at].rate) {
+    if (better) {
         uint32_t tries = old->tries, beside = run->path[*at].at;
         double latency_us = old->latency_us;
 
@@ -355,7 +355,8 @@ static bool fabric_pair_rate(const struct fabric_message *sent, const struct fab
     return known;
 }
 
-static int fabric_pair_keep(struct fabric_run *run, uint32_t from, uint32_t to, uint32_t at)
+static int fabric_pair_keep(struct fabric_run *run, uint32_t from, uint32_t to, uint32_t at,
+                            bool better)
 {
     const struct fabric_node *sender = &run->node[run->tested[from]],
                              *receiver = &run->node[run->tested[to]];
@@ -370,7 +371,7 @@ static int fabric_pair_keep(struct fabric_run *run, uint32_t from, uint32_t to, 
         path.at = at;
         path.rate = measured.gbps > 0 ? measured.gbps + measured.foreign_gbps : 0;
         path.busy = measured.foreign_gbps > BUSY_SHARE * path.rate;
-        result = fabric_path_put(run, &path, &measured);
+        result = fabric_path_put(run, &path, &measured, better);
     }
     return result;
 }
@@ -526,6 +527,62 @@ static bool fabric_turn_done(const struct fabric_run *run, const struct fabric_t
            sender->answer->type == FABRIC_DONE && receiver->answer->type == FABRIC_DONE;
 }
 
+/* Of a pair on all rails: this time less the time before. */
+static double fabric_turn_gain(const struct fabric_run *run, const struct fabric_turn *turn,
+                               size_t i)
+{
+    uint32_t from = fabric_turn_from(turn, i), to = fabric_turn_to(turn, i);
+    const struct fabric_node *sender = &run->node[run->tested[from]],
+                             *receiver = &run->node[run->tested[to]];
+    double gain = 0;
+
+    for (uint32_t rail = 0; rail < MIN(sender->rails, receiver->rails); rail++) {
+        const uint64_t *at = map_get(&run->index, fabric_path_key(from, to, rail));
+        struct fabric_path measured;
+
+        if (at && fabric_pair_rate(sender->answer, receiver->answer, rail, &measured))
+            gain += (measured.gbps > 0 ? measured.gbps + measured.foreign_gbps : 0) -
+                    run->path[*at].rate;
+    }
+    return gain;
+}
+
+/* The better of two tries counts.  Between two leafs all pairs share the uplinks, now one more and now another, so they are better
+ * or not together: the best of each would hide that the uplink is slow.
+ */
+static bool fabric_turn_better(const struct fabric_run *run, const struct fabric_turn *turn,
+                               size_t i)
+{
+    uint32_t from = run->leaf[fabric_turn_from(turn, i)], to = run->leaf[fabric_turn_to(turn, i)];
+    double gain = 0;
+
+    if (from == to)
+        return fabric_turn_gain(run, turn, i) > 0;
+    for (size_t k = 0; k < turn->count; k++) {
+        if (run->leaf[fabric_turn_from(turn, k)] == from &&
+            run->leaf[fabric_turn_to(turn, k)] == to && fabric_turn_done(run, turn, k))
+            gain += fabric_turn_gain(run, turn, k);
+    }
+    return gain > 0;
+}
+
+static int fabric_turn_keep(struct fabric_run *run, const struct fabric_turn *turn)
+{
+    CLEAN(free_clean) bool *better = calloc(turn->count + 1, sizeof(*better));
+    int result = better ? 0 : -ENOMEM;
+
+    for (size_t i = 0; better && i < turn->count; i++)
+        better[i] = fabric_turn_done(run, turn, i) &&
+                    fabric_run_has(run, fabric_turn_from(turn, i), fabric_turn_to(turn, i)) &&
+                    fabric_turn_better(run, turn, i);
+    for (size_t i = 0; i < turn->count && result == 0; i++) {
+        if (fabric_turn_done(run, turn, i))
+            result = fabric_pair_keep(run, fabric_turn_from(turn, i), fabric_turn_to(turn, i),
+                                      (uint32_t)(2 * run->rounds_done + 1) + turn->back, better[i]);
+    }
+    return result;
+}
+
 int fabric_run_rounds(struct fabric_run *run, const struct pair_plan *plan, size_t first,
                       struct err *err)
 {
@@ -537,12 +594,8 @@ int fabric_run_rounds(struct fabric_run *run, const struct pair_plan *plan, size
                                         back != 0 };
 
             result = fabric_turn_run(run, &turn, err);
-            for (size_t i = 0; i < turn.count && result == 0; i++) {
-                if (fabric_turn_done(run, &turn, i))
-                    result =
-                        fabric_pair_keep(run, fabric_turn_from(&turn, i), fabric_turn_to(&turn, i),
-                                         (uint32_t)(2 * run->rounds_done + 1) + turn.back);
-            }
+            if (result == 0)
+                result = fabric_turn_keep(run, &turn);
         }
         run->rounds_done++;
         if (run->settings.progress)
