@@ -21,6 +21,9 @@
 
 #define PING_BYTES 64
 #define PINGS_MAX 256
+#define PING_LAST 1 /* the first byte of the last one */
+#define LEAD_NS                                                                                    \
+    (100 * NS_PER_MS) /* from the order to send until the load begins: for latency, without load */
 #define LOAD_BYTES (256 * 1024)
 #define LATE_NS                                                                                    \
     (2 * NS_PER_S) /* that a sender waits longer than its time for the receiver to end */
@@ -46,7 +49,10 @@ struct flow {
     unsigned char buffer[FABRIC_NONCE + FABRIC_MAC + PING_BYTES];
     size_t done; /* of the bytes that this state sends or waits for */
     uint32_t pinged;
+    bool last_ping;
     int64_t ping_ns, round_ns[PINGS_MAX];
+    int64_t
+        load_ns; /* when a sender begins: at the same time on all nodes, so that they share the fabric */
     int64_t until_ns, began_ns, warm_ns, last_ns;
     uint64_t bytes, warm_bytes; /* of load, in all; before warm_ns */
     uint64_t adapter_bytes;     /* its counter at warm_ns */
@@ -177,6 +183,7 @@ static int flows_open(struct flows *flows, const struct fabric_message *message,
 
         *flow = (struct flow){ .fd = -1,
                                .rail = message->flow[i].rail,
+                               .load_ns = now + LEAD_NS,
                                .until_ns = now + message->wait_ns };
         if (flow->rail >= rails)
             return err_set(err, -EINVAL, "no rail %u here", flow->rail);
@@ -343,11 +350,15 @@ static int flow_ping(const struct flows *flows, struct flow *flow)
     int result;
 
     if (flows->sends) {
-        if (!flow->done)
+        if (!flow->done) {
             flow->ping_ns = time_mono_ns();
+            flow->last_ping = flow->pinged + 1 == flows->pings || flow->ping_ns >= flow->load_ns;
+            flow->buffer[0] = flow->last_ping ? PING_LAST : 0;
+        }
         result = flow_put(flow, PING_BYTES);
     } else {
         result = flow_get(flow, PING_BYTES);
+        flow->last_ping = flow->buffer[0] == PING_LAST || flow->pinged + 1 == PINGS_MAX;
     }
     if (result > 0)
         flow->state = FLOW_ECHOES;
@@ -361,7 +372,7 @@ static int flow_echo(const struct flows *flows, struct flow *flow)
     if (result <= 0)
         return result;
     flow->round_ns[flow->pinged++] = time_mono_ns() - flow->ping_ns;
-    flow->state = flow->pinged < flows->pings ? FLOW_PINGS : FLOW_LOADS;
+    flow->state = flow->last_ping ? FLOW_LOADS : FLOW_PINGS;
     if (flow->state == FLOW_LOADS)
         flow->until_ns = time_mono_ns() + flows->wait_ns + flows->time_ns;
     return 0;
@@ -476,8 +487,9 @@ static short flow_events(const struct flows *flows, const struct flow *flow)
         return flows->sends ? POLLIN : POLLOUT;
     case FLOW_ANSWERS:
     case FLOW_PINGS:
-    case FLOW_LOADS:
         return flows->sends ? POLLOUT : POLLIN;
+    case FLOW_LOADS:
+        return !flows->sends ? POLLIN : time_mono_ns() >= flow->load_ns ? POLLOUT : 0;
     case FLOW_LISTENS:
     case FLOW_ENDED:
         break;
@@ -535,6 +547,8 @@ static uint32_t flows_watch(struct flows *flows, struct pollfd *polls, int64_t *
             continue;
         open++;
         *until = MIN(*until, flow->until_ns);
+        if (flows->sends && flow->state == FLOW_LOADS && now < flow->load_ns)
+            *until = MIN(*until, flow->load_ns);
     }
     return open;
 }

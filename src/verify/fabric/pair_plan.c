@@ -10,7 +10,7 @@
 
 #include "core/clean.h"
 
-#define PLAN_OVERHEAD_S 0.1 /* of a direction of a round: connections, first bytes, messages */
+#define PLAN_OVERHEAD_S 0.2 /* of a direction of a round: connections, first bytes, messages */
 
 struct plan_leafs { /* the nodes, sorted by leaf */
     uint32_t *node;
