@@ -50,6 +50,7 @@ static const struct lab_command {
     { &command_bench_matrix, bench_matrix_main },
     { &command_bench_page, bench_page_main },
     { &command_bench_agent, bench_agent_main },
+    { &command_bench_fabric, bench_fabric_main },
     { &command_bench_kmsg, bench_kmsg_main },
     { &command_bench_recover, bench_recover_main },
     { &command_lab_version, lab_version_main },

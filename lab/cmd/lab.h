@@ -11,6 +11,7 @@ int bench_autopsy_main(int argc, char **argv);
 int bench_ckpt_main(int argc, char **argv);
 int bench_control_main(int argc, char **argv);
 int bench_dumps_main(int argc, char **argv);
+int bench_fabric_main(int argc, char **argv);
 int bench_matrix_main(int argc, char **argv);
 int bench_page_main(int argc, char **argv);
 int bench_noise_main(int argc, char **argv);

@@ -37,7 +37,7 @@ static void net_child_run(int space, int text_fd, int err_fd, const char *progra
     _exit(127);
 }
 
-static int net_program_run(int space, const char *program, const char *text, struct err *err)
+int net_space_batch(int space, const char *program, const char *text, struct err *err)
 {
     char message[160] = "";
     int in[2], out[2], status = 0;
@@ -81,12 +81,12 @@ __attribute__((format(printf, 4, 5))) static int run_text(int space, const char 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return net_program_run(space, program, text, err);
+    return net_space_batch(space, program, text, err);
 }
 
 /* ---- making it ---- */
 
-static int net_space_make(int *ret, struct err *err)
+int net_space_make(int *ret, struct err *err)
 {
     CLEAN(fd_clean) int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     int fd;

@@ -28,6 +28,10 @@ int net_begin(uint32_t nodes, const char *dir, struct net *ret, struct err *err)
 void net_end(struct net *net);
 int net_enter(const char *dir, uint32_t node, struct err *err); /* the calling thread */
 
+/* A new namespace; close it.  And commands for `ip` or `tc` in one, a line each, at most a pipe full. */
+int net_space_make(int *ret, struct err *err);
+int net_space_batch(int space, const char *program, const char *text, struct err *err);
+
 int net_limit(const struct net *net, uint32_t node, double bytes_per_s, struct err *err);
 int net_link_down(const struct net *net, uint32_t node, struct err *err);
 void net_heal(const struct net *net, uint32_t node); /* of both */

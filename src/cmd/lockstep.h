@@ -27,6 +27,8 @@ extern const struct command command_completion;
 extern const struct command command_control;
 extern const struct command command_diff;
 extern const struct command command_doctor;
+extern const struct command command_fabric_serve;
+extern const struct command command_fabric_test;
 extern const struct command command_incident;
 extern const struct command command_node_agent;
 extern const struct command command_orders;

@@ -311,6 +311,32 @@ const struct command command_bench_kmsg = {
     .opt = bench_kmsg_opts,
 };
 
+static const struct opt bench_fabric_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_fabric_settings, json), NULL,
+      "print one JSON object", NULL, false },
+    { "cases", 0, OPT_U32, offsetof(struct bench_fabric_settings, cases), "N",
+      "networks to test, default 60", NULL, false },
+    { "nodes", 0, OPT_U32, offsetof(struct bench_fabric_settings, nodes), "N",
+      "most nodes of a network, 8 to 32, default 32", NULL, false },
+    { "only", 0, OPT_TEXT, offsetof(struct bench_fabric_settings, only), "FAULT",
+      "only this fault: nic, uplink, pair, nic-one-way, uplink-one-way, two, healthy", NULL,
+      false },
+    { "seed", 0, OPT_U64, offsetof(struct bench_fabric_settings, seed), "N",
+      "seed that draws the cases, default 1", NULL, false },
+    { .name = NULL },
+};
+
+const struct command command_bench_fabric = {
+    .name = "bench fabric",
+    .operands = "",
+    .summary = "precision and recall of 'lockstep fabric test', in networks with slow parts",
+    .details =
+        "Joins network namespaces by bridges as leafs and a spine, makes parts of them slow and\n"
+        "compares what the test names with what was made slow.  Needs root.  Exits 0 if precision\n"
+        "and recall are at least 0.95, 1 if not, 3 if it could not run.",
+    .opt = bench_fabric_opts,
+};
+
 static const struct opt bench_recover_opts[] = {
     { "json", 0, OPT_FLAG, offsetof(struct bench_recover_settings, json), NULL,
       "print one JSON object", NULL, false },

@@ -83,6 +83,13 @@ struct bench_agent_settings {
     const char *nvml, *tree;
 };
 
+struct bench_fabric_settings {
+    bool json;
+    uint32_t cases, nodes;
+    uint64_t seed;
+    const char *only;
+};
+
 struct bench_ckpt_settings {
     bool json;
     uint64_t bytes;
@@ -101,6 +108,7 @@ extern const struct command command_bench_replay;
 extern const struct command command_bench_verdicts;
 extern const struct command command_bench_matrix;
 extern const struct command command_bench_page;
+extern const struct command command_bench_fabric;
 extern const struct command command_bench_kmsg;
 extern const struct command command_bench_recover;
 
