@@ -164,6 +164,17 @@ static uint32_t detect_since(const struct detect *detect, double bar)
     return since;
 }
 
+/* A rise is found, and what came before it was as usual: no alarm can come of it any more.  Without it little would be known of
+ * a series that rises soon.
+ */
+static void detect_past_learn_before(struct detect_past *past, uint32_t hold)
+{
+    uint32_t kept = detect_past_kept(past);
+
+    for (uint32_t back = MIN(kept, DETECT_DELAY - hold); back > 0 && back >= past->since; back--)
+        detect_past_learn(past, (float)detect_past_back(past, back - 1));
+}
+
 /* A known series: is this a rise, a fall, or one more that is usual? */
 static void detect_past_test(struct detect_past *past, double value, const struct detect_rule *rule)
 {
@@ -171,6 +182,7 @@ static void detect_past_test(struct detect_past *past, double value, const struc
     double blur = BLUR / sqrt(MIN(past->usuals, DETECT_PAST));
     double off = (value - past->mean) / noise;
     double found = detect_step(&past->test, off - blur, rule->bar);
+    uint32_t hold = past->hold;
 
     if (past->hold > 0)
         past->hold--;
@@ -181,6 +193,7 @@ static void detect_past_test(struct detect_past *past, double value, const struc
     } else if (found * noise >= rule->least) {
         past->risen = true;
         past->since = detect_since(&past->test, rule->bar);
+        detect_past_learn_before(past, hold);
     }
     if (detect_step(&past->fall, -off - blur, rule->bar) * noise >= rule->least) {
         past->usuals = 0; /* what is usual now is learnt anew */

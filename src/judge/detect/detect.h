@@ -46,8 +46,6 @@ struct detect_rule {
     double bar;   /* detect_bar() */
     uint32_t
         look_steps; /* so many steps are one observation: what disturbs one of them disturbs all; 0: 1 */
-    bool
-        fixed; /* once DETECT_PAST observations have told what is usual, only a fall changes it: for what grows slowly */
 };
 
 /* A series that is held against its own past, observation by observation. */

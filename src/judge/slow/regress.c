@@ -24,7 +24,7 @@
 #define LOOKS_MAX 64  /* kept, at most */
 #define BLOCKS 64     /* in which a kind's whole past is kept; when full, two become one */
 #define BLOCK_STEPS 8 /* of a block at first */
-#define LEAST_USUAL (DETECT_PAST / 2) /* observations that tell what a whole job usually does */
+#define LEAST_USUAL (DETECT_PAST / 4) /* observations that tell what a whole job usually does */
 
 enum part {
     PART_COMPUTE,

@@ -274,6 +274,25 @@ static void what_was_usual_before_counts_at_once(void **state)
     assert_false(detect_past_is_high(&past, 71, 1.4));
 }
 
+/* All that came before a rise was as usual, also what was too new to be learnt when it began. */
+static void what_came_before_a_rise_is_learnt(void **state)
+{
+    uint64_t seed = 23;
+    struct detect_past past = { 0 };
+    double bar = detect_bar(0.1, 16, 0.06);
+
+    (void)state;
+    for (int step = 0; step < 22; step++)
+        put(&past, 60 + normal(&seed), bar);
+    assert_false(past.risen);
+    assert_int_equal(past.usuals, DETECT_LEAST);
+    for (int step = 0; step < 8; step++)
+        put(&past, 75 + normal(&seed), bar);
+    assert_true(past.risen);
+    assert_in_range(past.usuals, 20, 22);
+    assert_true(past.mean < 61.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +309,7 @@ int main(void)
         cmocka_unit_test(what_grows_slowly_is_found),
         cmocka_unit_test(what_becomes_shorter_is_usual_from_then_on),
         cmocka_unit_test(what_was_usual_before_counts_at_once),
+        cmocka_unit_test(what_came_before_a_rise_is_learnt),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
