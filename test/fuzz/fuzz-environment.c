@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_pairs(const struct environment *environment)
+/* A variable of such a name is a secret; a mount point may be called anything. */
+static void check_pairs(const struct environment *environment, bool variables)
 {
     if (environment->count > ENVIRONMENT_PAIRS)
         abort();
@@ -25,7 +27,8 @@ static void check_pairs(const struct environment *environment)
 
         if (strnlen(pair->name, sizeof(pair->name)) == sizeof(pair->name) ||
             strnlen(pair->value, sizeof(pair->value)) == sizeof(pair->value) ||
-            strcasestr(pair->name, "token") || (pair->digest && strlen(pair->value) != 5))
+            (variables && strcasestr(pair->name, "token")) ||
+            (pair->digest && strlen(pair->value) != 5))
             abort();
     }
 }
@@ -61,6 +64,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         environment_add_libraries(&environment, -1, text);
     else
         elf(data + 1, size - 1);
-    check_pairs(&environment);
+    check_pairs(&environment, data[0] == 'e');
     return 0;
 }
