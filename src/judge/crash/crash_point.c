@@ -147,11 +147,13 @@ void crash_point_describe(const struct judge_state *judge, struct verdict *draft
     for (size_t i = 0; i < COUNT(judge->point); i++) {
         const struct judge_point *point = &judge->point[i];
 
+        if (!point
+                 ->ranks) /* nobody noted one here; without a step, nobody knows the world either */
+            continue;
         if (point->ranks >= judge->model.world && crash_point_agrees(point) &&
             (!best || point->step > best->step))
             best = point;
-        if (point->ranks && point->ranks < judge->model.world &&
-            (!partly || point->step > partly->step))
+        if (point->ranks < judge->model.world && (!partly || point->step > partly->step))
             partly = point;
     }
     if (!best) {

@@ -77,6 +77,21 @@ static void a_checkpoint_that_one_rank_verified_is_no_point_to_continue_from(voi
     bench_close(&bench);
 }
 
+/* No process has the probe: not even the number of ranks is known. */
+static void a_checkpoint_that_nobody_reported_is_not_offered(void **state)
+{
+    struct bench bench = four();
+    uint32_t world = bench.judge.model.world;
+
+    (void)state;
+    bench.judge.model.world = 0;
+    ends(&bench, 0, 3000, SIGKILL, false);
+    crash_judge(&bench.judge, 4000 * MS, true);
+    assert_false(says(crash_of(&bench), "checkpoint"));
+    bench.judge.model.world = world;
+    bench_close(&bench);
+}
+
 static void a_checkpoint_of_ranks_at_different_steps_is_corrupt(void **state)
 {
     struct bench bench = four();
@@ -738,6 +753,7 @@ int main(void)
         cmocka_unit_test(a_signal_that_the_kernel_does_not_send_for_memory_stays),
         cmocka_unit_test(a_crash_names_the_checkpoint_that_all_ranks_verified),
         cmocka_unit_test(a_checkpoint_that_one_rank_verified_is_no_point_to_continue_from),
+        cmocka_unit_test(a_checkpoint_that_nobody_reported_is_not_offered),
         cmocka_unit_test(a_checkpoint_of_ranks_at_different_steps_is_corrupt),
         cmocka_unit_test(the_first_rank_is_named_if_it_is_the_odd_one),
         cmocka_unit_test(the_order_of_notes_does_not_change_the_verdict),
