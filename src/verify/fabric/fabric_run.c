@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/text.h"
 #include "core/time.h"
 
 #define ANSWER_NS (5 * NS_PER_S) /* beyond what a transfer may take */
@@ -74,6 +75,7 @@ static void fabric_node_skip(struct fabric_node *node, bool unreachable, const c
     node->unreachable = unreachable;
     node->awaits = 0;
     snprintf(node->why, sizeof(node->why), "%s", why);
+    node->why[text_clean(node->why, strlen(node->why), false)] = '\0'; /* it may be the worker's */
 }
 
 /* ---- connecting ---- */
@@ -129,9 +131,9 @@ static void fabric_node_greeted(const struct fabric_run *run, struct fabric_node
 {
     struct err err = { "" };
 
-    if (message->type == FABRIC_REFUSED) {
+    if (message->type == FABRIC_REFUSED && node->channel.session.keyed) {
         fabric_node_skip(node, false, message->text);
-    } else if (node->state == NODE_GREETS) {
+    } else if (node->state == NODE_GREETS) { /* anybody may have sent it */
         node->state = NODE_BEGINS;
         if (channel_begin(&node->channel, &run->settings.token, message,
                           time_mono_ns() + CONNECT_NS, &err) < 0)
