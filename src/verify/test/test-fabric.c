@@ -371,6 +371,17 @@ static void a_topology_gives_leafs_and_the_spine(void **state)
     assert_non_null(strstr(err.text, "line 2"));
 }
 
+static void a_topology_is_bounded_over_all_switches(void **state)
+{
+    static const char text[] = "SwitchName=a Nodes=n[1-40000]\nSwitchName=b Nodes=m[1-40000]\n";
+    struct topology topology;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(topology_parse(text, strlen(text), &topology, &err), -E2BIG);
+    assert_non_null(strstr(err.text, "line 2"));
+}
+
 static void counters_of_adapters_are_found_by_name(void **state)
 {
     static const char text[] = "Inter-|   Receive  |  Transmit\n"
@@ -438,6 +449,7 @@ int main(void)
         cmocka_unit_test(perftest_needs_an_address_to_send_to),
         cmocka_unit_test(lists_of_hosts_are_expanded),
         cmocka_unit_test(a_topology_gives_leafs_and_the_spine),
+        cmocka_unit_test(a_topology_is_bounded_over_all_switches),
         cmocka_unit_test(counters_of_adapters_are_found_by_name),
         cmocka_unit_test(perftest_tables_are_read),
     };
