@@ -22,6 +22,7 @@
 #define BUSY_SHARE 0.1 /* of what goes over an adapter comes from others */
 #define PERFTEST_NS (10 * NS_PER_S)
 #define GBPS_BYTES (1e9 / 8)
+#define RATE_MAX UINT64_C(1250000000000) /* bytes a second: 10000 Gbit/s, as the options allow */
 
 int fabric_run_init(struct fabric_run *run, const struct fabric_run_settings *settings)
 {
@@ -117,7 +118,7 @@ static void fabric_node_connected(struct fabric_node *node)
 static void fabric_node_named(struct fabric_node *node, const struct fabric_message *message)
 {
     node->rails = message->flows;
-    node->rate = message->rate;
+    node->rate = MIN(message->rate, RATE_MAX); /* what is computed from it fits in 64 bits */
     for (uint32_t i = 0; i < node->rails && i < FABRIC_RAILS; i++)
         memcpy(node->rail[i], message->flow[i].address, sizeof(node->rail[i]));
     node->state = NODE_READY;

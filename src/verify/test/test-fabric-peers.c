@@ -97,11 +97,22 @@ static void a_refusal_has_no_escape_sequences(void **state)
     assert_string_equal(met.why, "busy?[2J??m");
 }
 
+static void a_rate_without_bounds_is_cut(void **state)
+{
+    const struct fabric_message said = { .type = FABRIC_NODE, .rate = UINT64_MAX, .flows = 1 };
+    struct fabric_node met = fake_worker_met(&said, true);
+
+    (void)state;
+    assert_int_equal(met.state, NODE_READY);
+    assert_true(met.rate == UINT64_C(1250000000000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_of_a_stranger_is_not_shown),
         cmocka_unit_test(a_refusal_has_no_escape_sequences),
+        cmocka_unit_test(a_rate_without_bounds_is_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

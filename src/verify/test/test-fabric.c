@@ -417,6 +417,9 @@ static void perftest_tables_are_read(void **state)
         "\t\t3.81   \n";
     static const char duration[] = " #bytes        #iterations       t_avg[usec]    tps average\n"
                                    " 2             1000000           1.80           556000.1\n";
+    static const char huge[] =
+        " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+        " 65536 1000 1e300 1e300 0.17\n";
     static const char failed[] = "Couldn't connect to 10.0.0.1:18515\nUnable to open file\n";
     struct perftest result;
     struct err err;
@@ -433,6 +436,7 @@ static void perftest_tables_are_read(void **state)
     assert_int_equal(perftest_parse(failed, strlen(failed), &result, &err), -ENODATA);
     assert_non_null(strstr(err.text, "Couldn't connect"));
     assert_int_equal(perftest_parse("", 0, &result, &err), -ENODATA);
+    assert_int_equal(perftest_parse(huge, strlen(huge), &result, &err), -ENODATA);
 }
 
 int main(void)
