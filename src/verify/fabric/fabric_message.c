@@ -111,6 +111,15 @@ static void fabric_text_get(struct reader *in, char *out, size_t room)
         in->bad = true;
 }
 
+/* In numbers, or empty: a name would be looked up, and a word that begins with '-' be an option of another program. */
+static bool fabric_address_is_valid(const char *address)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+
+    return !address[0] || inet_pton(AF_INET, address, number) == 1 ||
+           inet_pton(AF_INET6, address, number) == 1;
+}
+
 static void fabric_flow_get(struct reader *in, struct fabric_flow *flow)
 {
     flow->rail = reader_get_u32(in);
@@ -121,7 +130,7 @@ static void fabric_flow_get(struct reader *in, struct fabric_flow *flow)
     flow->ns = reader_get_u64(in);
     flow->latency_ns = reader_get_u64(in);
     flow->foreign = reader_get_u64(in);
-    if (flow->rail >= FABRIC_RAILS)
+    if (flow->rail >= FABRIC_RAILS || !fabric_address_is_valid(flow->address))
         in->bad = true;
 }
 

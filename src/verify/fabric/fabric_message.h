@@ -45,7 +45,7 @@ enum fabric_type {
 
 struct fabric_flow { /* fields that a type does not use are 0 */
     uint32_t rail;
-    char address[ADDRESS_NUMBER]; /* in numbers */
+    char address[ADDRESS_NUMBER]; /* in numbers; "": none */
     uint16_t port;
     uint32_t error;      /* errno; 0: it was measured */
     uint64_t bytes, ns;  /* received in this time */

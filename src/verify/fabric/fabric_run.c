@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/text.h"
 #include "core/time.h"
 
 #define ANSWER_NS (5 * NS_PER_S) /* beyond what a transfer may take */
@@ -21,6 +22,7 @@
 #define BUSY_SHARE 0.1 /* of what goes over an adapter comes from others */
 #define PERFTEST_NS (10 * NS_PER_S)
 #define GBPS_BYTES (1e9 / 8)
+#define RATE_MAX UINT64_C(1250000000000) /* bytes a second: 10000 Gbit/s, as the options allow */
 
 int fabric_run_init(struct fabric_run *run, const struct fabric_run_settings *settings)
 {
@@ -74,6 +76,7 @@ static void fabric_node_skip(struct fabric_node *node, bool unreachable, const c
     node->unreachable = unreachable;
     node->awaits = 0;
     snprintf(node->why, sizeof(node->why), "%s", why);
+    node->why[text_clean(node->why, strlen(node->why), false)] = '\0'; /* it may be the worker's */
 }
 
 /* ---- connecting ---- */
@@ -115,7 +118,7 @@ static void fabric_node_connected(struct fabric_node *node)
 static void fabric_node_named(struct fabric_node *node, const struct fabric_message *message)
 {
     node->rails = message->flows;
-    node->rate = message->rate;
+    node->rate = MIN(message->rate, RATE_MAX); /* what is computed from it fits in 64 bits */
     for (uint32_t i = 0; i < node->rails && i < FABRIC_RAILS; i++)
         memcpy(node->rail[i], message->flow[i].address, sizeof(node->rail[i]));
     node->state = NODE_READY;
@@ -129,9 +132,9 @@ static void fabric_node_greeted(const struct fabric_run *run, struct fabric_node
 {
     struct err err = { "" };
 
-    if (message->type == FABRIC_REFUSED) {
+    if (message->type == FABRIC_REFUSED && node->channel.session.keyed) {
         fabric_node_skip(node, false, message->text);
-    } else if (node->state == NODE_GREETS) {
+    } else if (node->state == NODE_GREETS) { /* anybody may have sent it */
         node->state = NODE_BEGINS;
         if (channel_begin(&node->channel, &run->settings.token, message,
                           time_mono_ns() + CONNECT_NS, &err) < 0)

@@ -183,7 +183,8 @@ static void serve_rails(struct fabric_worker *worker)
     if (worker->rails || getsockname(worker->channel.fd, (struct sockaddr *)&own, &size) < 0)
         return;
     if (getnameinfo((struct sockaddr *)&own, size, worker->rail[0], sizeof(worker->rail[0]), NULL,
-                    0, NI_NUMERICHOST) == 0)
+                    0, NI_NUMERICHOST) == 0 &&
+        !strchr(worker->rail[0], '%')) /* one of a single link has no meaning on other nodes */
         worker->rails = 1;
 }
 

@@ -185,6 +185,9 @@ static int host_topology_line(const char *line, const char *end, struct topology
         result = host_list_parse(value, size, &one->nodes, err);
     if (result == 0 && host_topology_value(line, end, "Switches", &value, &size))
         result = host_list_parse(value, size, &one->switches, err);
+    topology->hosts += one->nodes.count + one->switches.count;
+    if (result == 0 && topology->hosts > HOST_LIST_MAX)
+        result = err_set(err, -E2BIG, "more than %d hosts and switches in all", HOST_LIST_MAX);
     return result;
 }
 

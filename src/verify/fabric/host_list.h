@@ -36,6 +36,7 @@ struct topology_switch {
 struct topology {
     struct topology_switch *list;
     size_t count, room;
+    size_t hosts; /* in the lists of all switches, at most HOST_LIST_MAX */
 };
 
 /* The text of a topology.conf.  Unknown keys are ignored, comments begin with '#'. */

@@ -16,6 +16,7 @@
 
 #define LINE_MAX_BYTES 512
 #define COLUMNS_MAX 16
+#define VALUE_MAX 1e9 /* no rate and no latency in any unit of perftest */
 
 struct perftest_columns {
     int gbps, latency; /* places; -1: none */
@@ -85,6 +86,8 @@ static bool perftest_row(const struct perftest_columns *columns, const char *lin
 
     if (count < 3 || count <= MAX(columns->gbps, columns->latency) || value[0] > 1e15 ||
         value[1] > 1e15)
+        return false;
+    if (value[MAX(columns->gbps, columns->latency)] > VALUE_MAX)
         return false;
     *ret = (struct perftest){ .bytes = (uint64_t)value[0], .iterations = (uint64_t)value[1] };
     if (columns->gbps >= 0)

@@ -213,6 +213,10 @@ static int perftest_client(const char *dir, const struct fabric_message *message
 int perftest_measure(const char *dir, const struct fabric_message *message, int stop_fd,
                      struct fabric_message *results)
 {
+    for (uint32_t i = 0; i < message->flows; i++) {
+        if (!message->flow[i].address[0]) /* without one the program would be a server */
+            return -EDESTADDRREQ;
+    }
     results->flows = message->flows;
     for (uint32_t i = 0; i < message->flows; i++) {
         const struct fabric_flow *flow = &message->flow[i];

@@ -22,7 +22,7 @@ int perftest_serve(const char *dir, struct fabric_message *message, struct perft
                    struct err *err);
 /* Until all have ended, the time is over or `stop_fd` is readable; ends those that are left. */
 void perftest_serve_wait(struct perftest_servers *servers, int stop_fd, int64_t until_ns);
-/* The clients.  A flow whose program printed no result has the error EPROTO, which says nothing about the network. */
+/* The clients.  -EDESTADDRREQ: a flow without an address.  A flow whose program printed no result has the error EPROTO, which says nothing about the network. */
 int perftest_measure(const char *dir, const struct fabric_message *message, int stop_fd,
                      struct fabric_message *results);
 

@@ -20,6 +20,7 @@
 #include "verify/fabric/host_list.h"
 #include "verify/fabric/pair_plan.h"
 #include "verify/fabric/perftest.h"
+#include "verify/fabric/perftest_run.h"
 
 /* ---- plans ---- */
 
@@ -291,6 +292,39 @@ static void messages_that_were_changed_are_refused(void **state)
     buf_fini(&out);
 }
 
+static void an_address_is_a_number_or_empty(void **state)
+{
+    static const struct {
+        const char *address;
+        int result;
+    } cases[] = {
+        { "", 0 },           { "10.0.0.1", 0 },        { "fe80::1", 0 },
+        { "host", -EPROTO }, { "10.0.0.1 ", -EPROTO }, { "--out_json_file=/tmp/x", -EPROTO }
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fabric_message sent = { .type = FABRIC_SEND, .flows = 1 }, got;
+        struct fabric_session worker, tester;
+        struct buf out = { .data = NULL };
+
+        sessions_make(&worker, &tester, "lst_one");
+        snprintf(sent.flow[0].address, sizeof(sent.flow[0].address), "%s", cases[i].address);
+        assert_int_equal(fabric_message_put(&tester, &sent, &out), 0);
+        assert_int_equal(fabric_message_get(&worker, out.data, out.size, &got, NULL),
+                         cases[i].result);
+        buf_fini(&out);
+    }
+}
+
+static void perftest_needs_an_address_to_send_to(void **state)
+{
+    struct fabric_message asked = { .type = FABRIC_SEND, .flows = 1 }, done = { .type = 0 };
+
+    (void)state;
+    assert_int_equal(perftest_measure("/nonexistent", &asked, -1, &done), -EDESTADDRREQ);
+}
+
 /* ---- texts ---- */
 
 static void lists_of_hosts_are_expanded(void **state)
@@ -337,6 +371,17 @@ static void a_topology_gives_leafs_and_the_spine(void **state)
     assert_non_null(strstr(err.text, "line 2"));
 }
 
+static void a_topology_is_bounded_over_all_switches(void **state)
+{
+    static const char text[] = "SwitchName=a Nodes=n[1-40000]\nSwitchName=b Nodes=m[1-40000]\n";
+    struct topology topology;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(topology_parse(text, strlen(text), &topology, &err), -E2BIG);
+    assert_non_null(strstr(err.text, "line 2"));
+}
+
 static void counters_of_adapters_are_found_by_name(void **state)
 {
     static const char text[] = "Inter-|   Receive  |  Transmit\n"
@@ -372,6 +417,9 @@ static void perftest_tables_are_read(void **state)
         "\t\t3.81   \n";
     static const char duration[] = " #bytes        #iterations       t_avg[usec]    tps average\n"
                                    " 2             1000000           1.80           556000.1\n";
+    static const char huge[] =
+        " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+        " 65536 1000 1e300 1e300 0.17\n";
     static const char failed[] = "Couldn't connect to 10.0.0.1:18515\nUnable to open file\n";
     struct perftest result;
     struct err err;
@@ -388,6 +436,7 @@ static void perftest_tables_are_read(void **state)
     assert_int_equal(perftest_parse(failed, strlen(failed), &result, &err), -ENODATA);
     assert_non_null(strstr(err.text, "Couldn't connect"));
     assert_int_equal(perftest_parse("", 0, &result, &err), -ENODATA);
+    assert_int_equal(perftest_parse(huge, strlen(huge), &result, &err), -ENODATA);
 }
 
 int main(void)
@@ -400,8 +449,11 @@ int main(void)
         cmocka_unit_test(faults_among_2048_nodes_are_named_and_nothing_else),
         cmocka_unit_test(messages_survive_the_way),
         cmocka_unit_test(messages_that_were_changed_are_refused),
+        cmocka_unit_test(an_address_is_a_number_or_empty),
+        cmocka_unit_test(perftest_needs_an_address_to_send_to),
         cmocka_unit_test(lists_of_hosts_are_expanded),
         cmocka_unit_test(a_topology_gives_leafs_and_the_spine),
+        cmocka_unit_test(a_topology_is_bounded_over_all_switches),
         cmocka_unit_test(counters_of_adapters_are_found_by_name),
         cmocka_unit_test(perftest_tables_are_read),
     };
