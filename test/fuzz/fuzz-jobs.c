@@ -50,7 +50,7 @@ static void groups(char *text)
 
     if (!cgroups)
         return;
-    job_cgroups_take(cgroups, text, 1);
+    job_cgroups_take(cgroups, &(struct job_process){ .pid = 7, .uid = 1000, .now_ns = 1 }, text);
     if (job_cgroups_count(cgroups) > 64)
         abort();
     job_cgroups_destroy(cgroups);

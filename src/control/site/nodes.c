@@ -112,14 +112,29 @@ static enum core_touch nodes_touch(const struct site_run *run, struct finding *f
     return touch;
 }
 
+/* A sensor saw it at a process, such as the limit of its cgroup: of no other user's concern, nor to be read by one. */
+static bool nodes_is_of_user(const struct finding *finding)
+{
+    return finding->origin == FINDING_FROM_SENSOR && finding->class == FINDING_CLASS_HOST &&
+           finding->pid && (finding->kind == FINDING_OOM || finding->kind == FINDING_HOST_PRESSURE);
+}
+
 /* Which runs a finding concerns.  If it names the process of a rank, that rank's run and no other.  Otherwise all runs on
- * the node; but what it says about a program that is no rank may be another user's, and stays in the site's log.
+ * the node; but what it says about a program that is no rank may be another user's, and stays in the site's log.  The cgroup
+ * of a process is one of its user's runs on the node.
  */
-static bool nodes_copy_is_due(const struct site *site, const struct finding *finding,
+static bool nodes_copy_is_due(const struct site_run *run, const struct finding *finding,
                               enum core_touch touch)
 {
+    const struct site *site = run->site;
+
     if (touch == CORE_TOUCH_PID)
         return true;
+    if (touch == CORE_TOUCH_NODE && nodes_is_of_user(finding)) {
+        const struct site_node *node = site_core_find(site_log_core(site->nodes), finding->node);
+
+        return node && node_owners_has_process(&node->owners, run->dir.run, finding->pid);
+    }
     if (touch == CORE_TOUCH_NONE || (finding->pid && finding->class == FINDING_CLASS_APP))
         return false;
     for (size_t i = 0; i < site->runs && finding->pid; i++) {
@@ -166,7 +181,7 @@ static int nodes_copy_one(struct site_run *run, uint64_t ordinal)
     if (!kept)
         return 0;
     finding = *kept;
-    if (nodes_copy_is_due(run->site, kept, nodes_touch(run, &finding)))
+    if (nodes_copy_is_due(run, kept, nodes_touch(run, &finding)))
         result = nodes_copy_write(run, &finding, ordinal, &err);
     if (result < 0)
         log_error("run %s: finding %s of node %s is not in its log%s: %s", run->dir.run, finding.id,

@@ -22,6 +22,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "sense/environment.h"
+#include "sense/job/job_cgroups.h"
 #include "sense/sense.h"
 
 #define FOUND_MAX 32
@@ -562,6 +563,7 @@ static void job_begin(struct stage *stage)
 {
     const uint32_t pid[] = { JOB };
 
+    put(stage, "/proc/4711/status", "Name:\tpython3\nUid:\t1000\t1000\t1000\t1000\n");
     put(stage, "/proc/4711/cgroup", "0::/slurm/job_7/step_0\n");
     put(stage, GROUP "/cpu.stat", "usage_usec 5\nnr_periods 1000\nnr_throttled 10\n");
     put(stage, GROUP "/memory.events", "low 0\nhigh 3\nmax 0\noom 0\noom_kill 1\n");
@@ -587,6 +589,10 @@ static void limits_of_a_jobs_cgroup_are_findings(void **state)
     assert_non_null(finding);
     assert_int_equal(finding->severity, FINDING_ERROR);
     assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "/slurm/job_7/step_0"));
+    for (size_t i = 0; i < 3; i++) { /* any user can make a group and fill it */
+        assert_int_equal(stage.found[i].pid, JOB);
+        assert_true(finding_is_of_program(&stage.found[i]));
+    }
     assert_non_null(strstr(stage.found[0].text, "48 %"));
     assert_int_equal(step(&stage), 0);
     /* The limit of the job, and what another step of it caused. */
@@ -596,6 +602,29 @@ static void limits_of_a_jobs_cgroup_are_findings(void **state)
     assert_int_equal(step(&stage), 1);
     assert_non_null(found(&stage, FINDING_HOST_PRESSURE, "/slurm/job_7"));
     stage_end(&stage);
+}
+
+/* A group of two users is evidence for both, and the many groups of one leave room for those of the other. */
+static void each_user_has_groups_of_its_own(void **state)
+{
+    struct job_cgroups *cgroups = job_cgroups_create();
+    struct job_process process = { .pid = 1, .uid = 1000, .now_ns = 1 };
+    size_t many;
+    char text[64];
+
+    (void)state;
+    assert_non_null(cgroups);
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof(text), "0::/shared/%d\n", i);
+        job_cgroups_take(cgroups, &process, text);
+    }
+    many = job_cgroups_count(cgroups);
+    assert_in_range(many, 2, 64);
+    process = (struct job_process){ .pid = 2, .uid = 1001, .now_ns = 1 };
+    snprintf(text, sizeof(text), "0::/shared/0\n");
+    job_cgroups_take(cgroups, &process, text);
+    assert_int_equal(job_cgroups_count(cgroups), many + 2);
+    job_cgroups_destroy(cgroups);
 }
 
 static void link_to(const struct stage *stage, const char *target, const char *path)
@@ -677,6 +706,7 @@ int main(void)
         cmocka_unit_test(devices_that_come_are_watched),
         cmocka_unit_test(the_adapter_of_file_servers_is_known),
         cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
+        cmocka_unit_test(each_user_has_groups_of_its_own),
         cmocka_unit_test(a_slow_disk_without_files_of_jobs_is_no_fault),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
         cmocka_unit_test(a_healthy_node_is_silent),
