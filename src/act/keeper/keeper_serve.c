@@ -25,6 +25,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+#define LEASE_LOOK_NS (NS_PER_S / 4) /* poll() does not count the time of a suspended machine */
+
 struct keeper_daemon { /* an agent or the controller, as it was started last */
     struct keeper_request request;
     pid_t pid; /* 0: it is not there */
@@ -41,7 +43,7 @@ struct serve {
     enum tree_level level;    /* alone: now being ended */
     enum tree_level asked;    /* not alone: the level that is being ended */
     uint32_t end_token;       /* of the request that is being ended */
-    int64_t lease_ns;         /* when the ranks are killed; 0: never */
+    int64_t lease_ns;         /* since boot: when the ranks are killed; 0: never */
     char env[KEEPER_ENV_MAX]; /* of the request in hand */
 };
 
@@ -309,14 +311,12 @@ static void serve_end(struct serve *serve)
 /* Another node may have the places of our ranks from now on. */
 static void serve_lease(struct serve *serve)
 {
-    int64_t now_ns = time_mono_ns();
-
-    if (!serve->lease_ns || now_ns < serve->lease_ns)
+    if (!serve->lease_ns || time_boot_ns() < serve->lease_ns)
         return;
     serve->lease_ns = 0;
     process_tree_end(serve->tree,
                      &(struct process_tree_ending){ .level = TREE_RANKS, .signal = SIGKILL },
-                     now_ns);
+                     time_mono_ns());
 }
 
 static int64_t serve_pause_ns(const struct serve *serve)
@@ -324,7 +324,7 @@ static int64_t serve_pause_ns(const struct serve *serve)
     int64_t now_ns = time_mono_ns(),
             pause_ns =
                 process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, now_ns) : -1,
-            left_ns = MAX(serve->lease_ns - now_ns, 0) + NS_PER_MS;
+            left_ns = MIN(MAX(serve->lease_ns - time_boot_ns(), 0), LEASE_LOOK_NS) + NS_PER_MS;
 
     if (!serve->lease_ns)
         return pause_ns;
