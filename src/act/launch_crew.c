@@ -3,7 +3,9 @@
  * It reports what its ranks do and obeys the controller's orders: START an attempt with these ranks, STOP it, END the run.  The
  * reports are leases, too.  The sender of facts writes to RUN/acknowledged which of them are on the controller's disk.  When none
  * of the last half of the lease is, the ranks are ended: the controller may soon give their places to another node, and two
- * sets of ranks must never run.  The keeper has the same deadline, a little later, for a launcher that is stopped.
+ * sets of ranks must never run.  The keeper has the same deadline, a little later, for a launcher that is stopped.  An order
+ * that lay there meanwhile is refused, and one that starts a later attempt ends the ranks here, whomever it names.  Leases are
+ * measured by a clock that goes on while the machine is suspended.
  *
  * The launcher of the first node reports the attempts of the run, by the clock of the run.
  *
@@ -34,16 +36,17 @@ struct launch_crew {
     struct member self; /* as it was reported last */
     struct crew_beat {
         uint64_t number; /* of its frame */
-        int64_t mono_ns;
+        int64_t boot_ns;
     } beat[CREW_BEATS]; /* a ring */
     uint32_t beats;
-    int64_t due_ns;            /* of the next one */
-    int64_t acked_ns;          /* when the newest was written that the controller has; 0: none */
-    int acknowledged;          /* the file */
-    enum member_state result;  /* of the newest attempt here, or MEMBER_IDLE */
-    struct decision start;     /* the attempt to start; id "": none */
-    struct layout_place place; /* in the newest attempt */
+    int64_t due_ns;                 /* of the next one */
+    int64_t acked_ns;               /* since boot: of the newest that the controller has; 0: none */
+    int acknowledged;               /* the file */
+    enum member_state result;       /* of the newest attempt here, or MEMBER_IDLE */
+    struct decision start;          /* the attempt to start; id "": none */
+    struct layout_place place;      /* in the newest attempt */
     bool in_attempt, leads, silent; /* silent: the controller was not heard of in time */
+    bool fenced;                    /* a later attempt was started, without these ranks */
     bool reports;                   /* we report the end of the run */
     struct decision stop;           /* of the attempt; id "": none */
     struct decision end;            /* of the run; id "": none */
@@ -205,6 +208,7 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     struct member *self = &crew->self;
     enum member_state state = crew_state(launch);
     struct err err = { "" };
+    int64_t boot_ns = time_boot_ns();
     uint64_t number;
 
     self->news = !crew->beats || state != self->state;
@@ -216,7 +220,7 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     if (launcher_log_member(launch->log, self, &number, &err) < 0) {
         output_message(launch->output, "%s; the controller does not hear of this node", err.text);
     } else {
-        crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, now_ns };
+        crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, boot_ns };
     }
     crew->due_ns = now_ns + self->lease_ns / 10;
 }
@@ -230,7 +234,7 @@ static void crew_acknowledged(struct launch *launch)
 
     for (uint32_t i = 0; i < MIN(crew->beats, (uint32_t)CREW_BEATS); i++) {
         if (crew->beat[i].number < before)
-            newest = MAX(newest, crew->beat[i].mono_ns);
+            newest = MAX(newest, crew->beat[i].boot_ns);
     }
     if (newest == crew->acked_ns)
         return;
@@ -239,18 +243,24 @@ static void crew_acknowledged(struct launch *launch)
         keeper_lease(launch->keeper, newest + crew->self.lease_ns * 6 / 10);
 }
 
-static void crew_lease(struct launch *launch, int64_t now_ns)
+/* A part of the lease has passed since the newest report that the controller is known to have. */
+static bool crew_is_unheard(const struct launch_crew *crew, int64_t boot_ns)
+{
+    return boot_ns - crew->acked_ns > crew_patience_ns(crew);
+}
+
+static void crew_lease(struct launch *launch, int64_t boot_ns)
 {
     struct launch_crew *crew = launch->crew;
 
-    if (!crew->in_attempt || crew->silent || now_ns - crew->acked_ns <= crew_patience_ns(crew))
+    if (!crew->in_attempt || crew->silent || !crew_is_unheard(crew, boot_ns))
         return;
     crew->silent = true;
     output_message(
         launch->output,
         "the controller has not answered for %.1f s; ending the ranks, because it may give their "
         "places to another node",
-        (double)(now_ns - crew->acked_ns) / 1e9);
+        (double)(boot_ns - crew->acked_ns) / 1e9);
 }
 
 void launch_crew_turn(struct launch *launch)
@@ -263,7 +273,7 @@ void launch_crew_turn(struct launch *launch)
     if (now_ns >= crew->due_ns || crew_state(launch) != (enum member_state)crew->self.state)
         crew_report(launch, now_ns);
     crew_acknowledged(launch);
-    crew_lease(launch, now_ns);
+    crew_lease(launch, time_boot_ns());
 }
 
 int64_t launch_crew_due_ns(const struct launch *launch)
@@ -307,6 +317,46 @@ bool launch_crew_is_meant(const struct launch *launch, const struct decision *de
            (crew->result == MEMBER_IDLE || decision->attempt > launch->run_dir.file.attempt);
 }
 
+void launch_crew_fence(struct launch *launch, const struct decision *decision)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (decision->action != ACTION_START || !crew->in_attempt || crew->fenced ||
+        decision->attempt <= launch->run_dir.file.attempt)
+        return;
+    crew->fenced = true;
+    output_message(launch->output, "attempt %u was started; ending the ranks of attempt %u",
+                   decision->attempt, launch->run_dir.file.attempt);
+}
+
+static void crew_will_not_start(struct launch *launch, const struct decision *decision)
+{
+    struct launch_crew *crew = launch->crew;
+
+    launch->run_dir.file.attempt = decision->attempt;
+    crew->result = MEMBER_STOPPED;
+    crew_report(launch, time_mono_ns());
+}
+
+bool launch_crew_refuses(struct launch *launch, const struct decision *decision)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (decision->action != ACTION_START)
+        return false;
+    if (!crew->acked_ns && crew->beats) /* it must have had one, to send this order */
+        crew->acked_ns = crew->beat[0].boot_ns;
+    if (!crew_is_unheard(crew, time_boot_ns()))
+        return false;
+    output_message(
+        launch->output,
+        "attempt %u is not started here: this launcher had no contact to the controller, "
+        "and the order may be an old one",
+        decision->attempt);
+    crew_will_not_start(launch, decision);
+    return true;
+}
+
 static void crew_order_start(struct launch *launch, const struct decision *decision)
 {
     struct launch_crew *crew = launch->crew;
@@ -346,11 +396,8 @@ static void crew_order_stop(struct launch *launch, const struct decision *decisi
     if (crew_is_named(crew, decision) && !crew->leads)
         crew_report_attempt_end(launch, decision);
     if (crew->result == MEMBER_IDLE ? decision->attempt >= crew->self.attempt
-                                    : decision->attempt > launch->run_dir.file.attempt) {
-        launch->run_dir.file.attempt = decision->attempt; /* it will not be started here */
-        crew->result = MEMBER_STOPPED;
-        crew_report(launch, time_mono_ns());
-    }
+                                    : decision->attempt > launch->run_dir.file.attempt)
+        crew_will_not_start(launch, decision);
 }
 
 void launch_crew_order(struct launch *launch, const struct decision *decision)
@@ -381,13 +428,15 @@ bool launch_crew_stops(const struct launch *launch)
     const struct launch_crew *crew = launch->crew;
 
     return crew && crew->in_attempt &&
-           (crew->silent || crew_is_set(&crew->end) ||
+           (crew->silent || crew->fenced || crew_is_set(&crew->end) ||
             (crew_is_set(&crew->stop) && crew->stop.attempt >= launch->run_dir.file.attempt));
 }
 
 int64_t launch_crew_grace_ns(const struct launch *launch)
 {
-    return launch->crew && launch->crew->silent ? 0 : launch->plan->grace_ns;
+    const struct launch_crew *crew = launch->crew;
+
+    return crew && (crew->silent || crew->fenced) ? 0 : launch->plan->grace_ns;
 }
 
 int launch_crew_status(const struct launch *launch, int own)
@@ -400,7 +449,7 @@ int launch_crew_status(const struct launch *launch, int own)
         return (int)crew->end.argument & 0xff;
     if (crew_is_set(&crew->stop) && crew->stop.attempt == launch->run_dir.file.attempt)
         return (int)crew->stop.argument & 0xff;
-    return crew->silent && !own ? 1 : own;
+    return (crew->silent || crew->fenced) && !own ? 1 : own;
 }
 
 const char *launch_crew_why(const struct launch *launch)
@@ -413,6 +462,8 @@ const char *launch_crew_why(const struct launch *launch)
         return crew->end.why;
     if (crew_is_set(&crew->stop) && crew->stop.attempt == launch->run_dir.file.attempt)
         return crew->stop.why;
+    if (crew->fenced)
+        return "a later attempt was started on other nodes";
     return crew->silent ? "the controller did not answer" : NULL;
 }
 
@@ -437,12 +488,10 @@ static void crew_attempt_begin(struct launch *launch)
 
     file->attempt = file->restarts = crew->start.attempt;
     crew->in_attempt = true;
-    crew->silent = false;
+    crew->silent = crew->fenced = false;
     crew->stop.id[0] = '\0';
     crew->self.culprit = -1;
     crew->self.status = 0;
-    if (!crew->acked_ns && crew->beats) /* it must have had one, to send this order */
-        crew->acked_ns = crew->beat[0].mono_ns;
     keeper_lease(launch->keeper, crew->acked_ns + crew->self.lease_ns * 6 / 10);
     output_number(launch->output,
                   run_directory_is_somewhere(&launch->run_dir) ? launch->run_dir.out.text : "",
@@ -482,7 +531,7 @@ static void crew_attempt_end(struct launch *launch)
         crew->self.status = attempt_exit_status(launch);
     } else if (launch->failed) {
         crew->result = MEMBER_FAILED;
-    } else if (launch->running || crew->silent || crew_is_set(&crew->stop)) {
+    } else if (launch->running || crew->silent || crew->fenced || crew_is_set(&crew->stop)) {
         crew->result = MEMBER_STOPPED;
     } else {
         crew->result = MEMBER_DONE;
@@ -510,14 +559,14 @@ static bool crew_contact_lost(const struct launch *launch, int64_t since_ns)
 {
     const struct launch_crew *crew = launch->crew;
 
-    return time_mono_ns() - MAX(crew->acked_ns, since_ns) > crew->self.join_ns;
+    return time_boot_ns() - MAX(crew->acked_ns, since_ns) > crew->self.join_ns;
 }
 
 /* For an order.  False: none will come, or it is the end. */
 static bool crew_wait(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
-    int64_t since_ns = time_mono_ns();
+    int64_t since_ns = time_boot_ns();
 
     while (launch_crew_waits(launch) && !launch->stop_signal && !launch->keeper_lost_seen) {
         launch_turn(launch, launch_crew_due_ns(launch));

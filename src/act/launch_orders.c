@@ -222,11 +222,15 @@ static int order_crew(struct launch *launch, const struct decision *decision,
                       const struct orders_now *now)
 {
     struct launch_orders *mine = launch->orders;
-    int result =
-        launch_crew_is_meant(launch, decision) ? order_begin_late(launch, decision, now) : 0;
+    int result;
 
+    launch_crew_fence(launch, decision);
+    result = launch_crew_is_meant(launch, decision) ? order_begin_late(launch, decision, now) : 0;
     if (result != 1)
         return result;
+    if (launch_crew_refuses(launch, decision))
+        return orders_finish(mine->orders, decision->id, OUTCOME_REFUSED,
+                             "the launcher had no contact to the controller", now);
     launch_crew_order(launch, decision);
     if (decision->action == ACTION_START)
         return 1; /* answered when the ranks were started */

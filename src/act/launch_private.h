@@ -91,6 +91,10 @@ int64_t launch_crew_due_ns(const struct launch *launch);
 void launch_crew_attempts(struct launch *launch); /* from joining to the end of the run */
 /* START, STOP and END, which is obeyed where it is meant for this launcher. */
 bool launch_crew_is_meant(const struct launch *launch, const struct decision *decision);
+/* A later attempt was started: the ranks of this one end, whomever the order names. */
+void launch_crew_fence(struct launch *launch, const struct decision *decision);
+/* True: the order to start may be older than the controller's patience, and is not carried out. */
+bool launch_crew_refuses(struct launch *launch, const struct decision *decision);
 void launch_crew_order(struct launch *launch, const struct decision *decision);
 bool launch_crew_waits(const struct launch *launch); /* for an order, without ranks */
 bool launch_crew_stops(const struct launch *launch); /* the attempt must end */

@@ -28,6 +28,11 @@ static inline int64_t time_mono_ns(void) /* the same for all processes of a node
     return time_ns(CLOCK_MONOTONIC);
 }
 
+static inline int64_t time_boot_ns(void) /* goes on while the machine is suspended: for leases */
+{
+    return time_ns(CLOCK_BOOTTIME);
+}
+
 static inline int64_t time_real_ns(void)
 {
     return time_ns(CLOCK_REALTIME);

@@ -415,14 +415,14 @@ static bool crew_waits_for_report(struct policy *policy)
     return crew->clock_ns - crew->ended_ns < CREW_REPORT_NS;
 }
 
-/* Some ranks of the attempt may still be there. */
+/* Some ranks of the attempt, or of an earlier one, may still be there. */
 static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_member *member)
 {
     const struct member *last = &member->last;
 
-    return member->slot != CREW_NO_SLOT && !member->lost && !member->gone && !member->out &&
-           last->state != MEMBER_LEFT &&
-           (last->attempt < crew->attempt || member_has_ranks(last->state));
+    return !member->lost && !member->gone && !member->out && last->state != MEMBER_LEFT &&
+           (member_has_ranks(last->state) ||
+            (member->slot != CREW_NO_SLOT && last->attempt < crew->attempt));
 }
 
 static void crew_wait_stopped(struct policy *policy)

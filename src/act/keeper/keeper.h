@@ -74,7 +74,7 @@ pid_t keeper_pid(const struct keeper *keeper);
 int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret, struct err *err);
 /* A standby process is a rank from now on: it is ended with the ranks. */
 void keeper_promote(struct keeper *keeper, pid_t pid);
-/* When that time has come, by the monotonic clock, the ranks are killed, whatever the launcher does; 0: never.  A later call
+/* When that time since boot has come (time_boot_ns()), the ranks are killed, whatever the launcher does; 0: never.  A later call
  * replaces it.
  */
 void keeper_lease(struct keeper *keeper, int64_t until_ns);

@@ -25,6 +25,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+#define LEASE_LOOK_NS (NS_PER_S / 4) /* poll() does not count the time of a suspended machine */
+
 struct keeper_daemon { /* an agent or the controller, as it was started last */
     struct keeper_request request;
     pid_t pid; /* 0: it is not there */
@@ -41,7 +43,8 @@ struct serve {
     enum tree_level level;    /* alone: now being ended */
     enum tree_level asked;    /* not alone: the level that is being ended */
     uint32_t end_token;       /* of the request that is being ended */
-    int64_t lease_ns;         /* when the ranks are killed; 0: never */
+    int64_t lease_ns;         /* since boot: when the ranks are killed; 0: never */
+    bool lease_over;          /* it came: no rank is started until there is another lease */
     char env[KEEPER_ENV_MAX]; /* of the request in hand */
 };
 
@@ -207,6 +210,19 @@ static void serve_alone(struct serve *serve, enum tree_level level)
     process_tree_end(serve->tree, &ending_mode, time_mono_ns());
 }
 
+static void serve_kill_ranks(struct serve *serve)
+{
+    process_tree_end(serve->tree,
+                     &(struct process_tree_ending){ .level = TREE_RANKS, .signal = SIGKILL },
+                     time_mono_ns());
+}
+
+/* Also one whose end nobody has looked at yet. */
+static bool serve_lease_is_over(const struct serve *serve)
+{
+    return serve->lease_over || (serve->lease_ns && time_boot_ns() >= serve->lease_ns);
+}
+
 /* Takes the two descriptors out of a message; -1 where there are none. */
 static void keeper_message_fds(struct msghdr *message, int fd[2])
 {
@@ -254,8 +270,13 @@ static void serve_request(struct serve *serve)
                          time_mono_ns());
     } else if (request.ask == KEEPER_LEASE) {
         serve->lease_ns = request.until_ns;
+        serve->lease_over = false;
     } else if (request.ask == KEEPER_PROMOTE) {
         process_tree_set_level(serve->tree, request.pid, TREE_RANKS);
+        if (serve->lease_over)
+            serve_kill_ranks(serve);
+    } else if (request.level == TREE_RANKS && serve_lease_is_over(serve)) {
+        serve_refuse(serve, &request, -ETIMEDOUT);
     } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
                request.env_bytes == (size_t)got - sizeof(request)) {
         serve_spawn(serve, &request, fd);
@@ -309,14 +330,11 @@ static void serve_end(struct serve *serve)
 /* Another node may have the places of our ranks from now on. */
 static void serve_lease(struct serve *serve)
 {
-    int64_t now_ns = time_mono_ns();
-
-    if (!serve->lease_ns || now_ns < serve->lease_ns)
+    if (!serve->lease_ns || time_boot_ns() < serve->lease_ns)
         return;
     serve->lease_ns = 0;
-    process_tree_end(serve->tree,
-                     &(struct process_tree_ending){ .level = TREE_RANKS, .signal = SIGKILL },
-                     now_ns);
+    serve->lease_over = true;
+    serve_kill_ranks(serve);
 }
 
 static int64_t serve_pause_ns(const struct serve *serve)
@@ -324,7 +342,7 @@ static int64_t serve_pause_ns(const struct serve *serve)
     int64_t now_ns = time_mono_ns(),
             pause_ns =
                 process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, now_ns) : -1,
-            left_ns = MAX(serve->lease_ns - now_ns, 0) + NS_PER_MS;
+            left_ns = MIN(MAX(serve->lease_ns - time_boot_ns(), 0), LEASE_LOOK_NS) + NS_PER_MS;
 
     if (!serve->lease_ns)
         return pause_ns;

@@ -220,6 +220,27 @@ static void a_spare_takes_the_ranks_of_a_lost_node(void **state)
     assert_int_equal(start->start.down, 4);
 }
 
+/* It was lost and comes back with its ranks, while a spare already has its place. */
+static void a_node_that_comes_back_with_ranks_is_waited_for(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    passes(scene, 11, &scene->member[0]);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    passes(scene, 1, &scene->member[0]);
+    order_is(scene, ACTION_START, 1); /* n3 and n2 */
+    passes(scene, 1, NULL);
+    says(scene, &scene->member[1], MEMBER_FAILED, 1);
+    says(scene, &scene->member[2], MEMBER_STOPPED, 1);
+    tick(scene);
+    passes(scene, 5, NULL); /* n1 still runs attempt 0 */
+    order_is(scene, ACTION_STOP, 1);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    tick(scene);
+    order_is(scene, ACTION_START, 2);
+}
+
 /* The first node had to report the end of the attempt, and is lost. */
 static void another_node_reports_the_end_of_the_attempt(void **state)
 {
@@ -429,6 +450,7 @@ int main(void)
         SCENE(an_attempt_starts_when_all_nodes_have_joined),
         SCENE(all_are_stopped_before_any_starts_again),
         SCENE(a_spare_takes_the_ranks_of_a_lost_node),
+        SCENE(a_node_that_comes_back_with_ranks_is_waited_for),
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
