@@ -53,4 +53,26 @@ sed 's/rank3/rank4/; s/host .*/host : gpu08/; s/ 3 (local/ 4 (local/' train.log 
 why "two ranks whose GPUs failed, and an Xid that nobody can tell whose it is" train.log other.log dmesg.txt
 is "name no node" "$(verdict nodes)" '[]'
 
+# The rank that is behind, though it names another op: the numbers are those of one group.
+timeouts() # DIRECTORY TEXT: rank 2 waits in 550, the others in 551; the text, with %N for the number, follows
+{
+    mkdir "$1"
+    for rank in 0 1 2; do
+        number=551 op=ALLREDUCE
+        [ $rank = 2 ] && number=550 op=_ALLGATHER_BASE
+        head="[rank$rank]:[E1118 10:12:0$rank.123456 ProcessGroupNCCL.cpp:629] [PG ID 0 PG GUID 0(default_pg) Rank $rank]"
+        echo "$head Watchdog caught collective operation timeout: WorkNCCL(SeqNum=$number, OpType=$op, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600023 milliseconds before timing out."
+        [ -z "$2" ] || echo "$head $2" | sed "s/%N/$number/g"
+    done >"$1/train.log"
+}
+timeouts behind ''
+why "a rank that times out one collective before the others" behind
+is "is named" "$(verdict ranks)" '[2]'
+lacks "and its own timeout did not follow from it" 'What followed from it:.*number 550' text
+timeouts enqueued 'Timeout at NCCL work: %N, last enqueued NCCL work: %N, last completed NCCL work: 549.'
+why "the same, with the last enqueued work" enqueued
+is "is named, too" "$(verdict ranks)" '[2]'
+has "in plain words" 'rank 2 last enqueued collective 550; others wait in collective 551' text
+lacks "and the evidence is listed once" 'What followed from it:.*(number 550|train.log:[56])' text
+
 done_testing
