@@ -75,4 +75,16 @@ is "is named, too" "$(verdict ranks)" '[2]'
 has "in plain words" 'rank 2 last enqueued collective 550; others wait in collective 551' text
 lacks "and the evidence is listed once" 'What followed from it:.*(number 550|train.log:[56])' text
 
+# What the driver asks for decides what to do, whatever else was given.
+recovery='NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)'
+echo "Nov 18 10:12:01 gpu07 kernel: $xid
+Nov 18 10:12:02 gpu07 kernel: $recovery" >kern.log
+printf '[12345.678901] %s\n[12346.678901] %s\n' "$xid" "$recovery" >undated.txt
+for files in kern.log 'train.log kern.log' 'train.log undated.txt' undated.txt; do
+    # shellcheck disable=SC2086
+    why "Xid 154 in $files" $files
+    has "is evidence" '"NVRM: Xid [^"]*154, GPU recovery action changed' text
+    has "and the node is to be rebooted" 'To do: Drain the node and reboot it, as the driver asks' text
+done
+
 done_testing

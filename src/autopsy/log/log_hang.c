@@ -139,10 +139,9 @@ static int log_name_laggards(const struct group_progress *group, struct verdict 
         log_name_rank(verdict, rank->item->rank);
         postmortem_name_node(verdict, rank->item->event->node);
         postmortem_because(verdict, rank->item->event);
-        verdict_because(
-            verdict, "log",
-            "rank %u last enqueued collective %lld; others wait in collective %lld",
-            rank->item->rank, (long long)rank->enqueued, (long long)group->waited);
+        verdict_because(verdict, "log",
+                        "rank %u last enqueued collective %lld; others wait in collective %lld",
+                        rank->item->rank, (long long)rank->enqueued, (long long)group->waited);
     }
     snprintf(verdict->cause, sizeof(verdict->cause),
              "did not enter a collective that the others wait in");
