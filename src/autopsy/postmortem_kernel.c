@@ -119,7 +119,7 @@ static int inquiry_read_logs(struct kernel_inquiry *inquiry, const struct logs *
         const struct logprocess *on = kernel_node_of(inquiry, event), *process = NULL;
         int64_t real_ns = event->real_ns;
 
-        if (!on)
+        if (!on || event->kind == LOG_EVENT_RECOVERY)
             continue;
         if (!real_ns && event->boot_ns && on->boot_real_ns)
             real_ns = event->boot_ns + on->boot_real_ns;

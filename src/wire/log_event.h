@@ -33,6 +33,7 @@ enum log_event_kind {
     LOG_EVENT_OOM_KILL, /* a process killed for memory */
     LOG_EVENT_SEGFAULT, /* a process that crashed */
     LOG_EVENT_NODE,     /* something else broken on the node */
+    LOG_EVENT_RECOVERY, /* what the driver asks for after an Xid of this device: no cause, but it decides the advice */
     /* Facts. */
     LOG_EVENT_IDENTITY,  /* which process, host and device a rank is */
     LOG_EVENT_CHANNELS,  /* the communication library set one up; value: its channels */

@@ -283,6 +283,7 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
         findings->well = false;
     if (result >= 0)
         result = log_add_nodes(&of);
+    log_name_places(logs, findings);
     /* A job that died of something else has better things to report. */
     return result < 0 || findings->count > before || findings->count
                ? result

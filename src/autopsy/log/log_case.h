@@ -56,6 +56,9 @@ int log_find_last(struct log_case *of);
 /* A verdict about this item and those that mean the same. */
 int log_report(struct log_case *of, struct log_item *item);
 
+/* log_who.c: the nodes of verdicts that name none: of their ranks or, of a device, the only one that the logs name. */
+void log_name_places(const struct logs *logs, struct findings *findings);
+
 /* log_hang.c: collectives that did not complete.  1, 0 or -ENOMEM. */
 int log_find_hang(struct log_case *of);
 /* The rank that ended without a line of its own. */

@@ -158,6 +158,26 @@ static const char *log_missing_of(const struct log_event *event, const struct ve
     return NULL;
 }
 
+/* A GPU's error that names no process: the only rank whose own calls to its GPU failed about then is the one on it. */
+static uint32_t log_rank_of_device(const struct log_case *of, const struct log_item *item)
+{
+    uint32_t rank = LOG_EVENT_NO_RANK;
+
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_item *other = &of->item[i];
+
+        if (other->event->kind != LOG_EVENT_ERROR || other->rank == LOG_EVENT_NO_RANK ||
+            other->event->local || other->event->layer != LAYER_GPU || !other->strength ||
+            !other->when_ns || other->when_ns + TOGETHER_NS < item->when_ns ||
+            other->when_ns > item->when_ns + TOGETHER_NS)
+            continue;
+        if (rank != LOG_EVENT_NO_RANK && rank != other->rank)
+            return LOG_EVENT_NO_RANK;
+        rank = other->rank;
+    }
+    return rank;
+}
+
 int log_report(struct log_case *of, struct log_item *item)
 {
     const struct log_event *event = item->event;
@@ -173,6 +193,9 @@ int log_report(struct log_case *of, struct log_item *item)
     verdict->advice = event->advice;
     verdict->since_real_ns = event->real_ns;
     log_report_part(verdict, item);
+    if (event->kind == LOG_EVENT_XID && verdict_layer_is_device(event->layer) &&
+        !verdict->rank_count)
+        log_name_rank(verdict, log_rank_of_device(of, item));
     for (size_t i = 0; i < of->items; i++) {
         struct log_item *other = &of->item[i];
 

@@ -139,10 +139,9 @@ static int log_name_laggards(const struct group_progress *group, struct verdict 
         log_name_rank(verdict, rank->item->rank);
         postmortem_name_node(verdict, rank->item->event->node);
         postmortem_because(verdict, rank->item->event);
-        verdict_because(
-            verdict, "log",
-            "rank %u has enqueued collective %lld at last; others wait in collective %lld",
-            rank->item->rank, (long long)rank->enqueued, (long long)group->waited);
+        verdict_because(verdict, "log",
+                        "rank %u last enqueued collective %lld; others wait in collective %lld",
+                        rank->item->rank, (long long)rank->enqueued, (long long)group->waited);
     }
     snprintf(verdict->cause, sizeof(verdict->cause),
              "did not enter a collective that the others wait in");
@@ -158,7 +157,7 @@ static int log_name_behind(const struct group_progress *group, struct verdict *v
     for (size_t i = 0; i < group->ranks; i++) {
         known += group->rank[i].seq != LOG_EVENT_NO_NUMBER;
         behind += group->rank[i].seq != LOG_EVENT_NO_NUMBER && group->rank[i].seq < group->waited;
-        if (strcmp(group->rank[i].op, group->rank[0].op) != 0)
+        if (!group->group[0] && strcmp(group->rank[i].op, group->rank[0].op) != 0)
             return 0; /* perhaps of different groups */
     }
     if (!behind || 2 * behind > known)
@@ -306,6 +305,18 @@ static const struct log_item *log_first_wait(const struct log_case *of)
     return NULL;
 }
 
+/* What the named ranks write of their own wait is evidence, and did not follow from it. */
+static void log_use_waits(struct log_case *of, const struct verdict *verdict)
+{
+    for (size_t i = 0; i < of->items; i++) {
+        struct log_item *item = &of->item[i];
+
+        if (item->event->kind == LOG_EVENT_TIMEOUT && item->rank != LOG_EVENT_NO_RANK &&
+            verdict_names_rank(verdict, item->rank))
+            item->used = true;
+    }
+}
+
 int log_find_hang(struct log_case *of)
 {
     struct verdict *verdict = log_hang_of(of->findings);
@@ -337,6 +348,7 @@ int log_find_hang(struct log_case *of)
     if (verdict->because_count < VERDICT_LINES - 1)
         postmortem_because(verdict, first->event);
     first->used = true;
+    log_use_waits(of, verdict);
     if (!verdict->rank_count)
         verdict->would_decide = NEED_ALL;
     log_add_echoes(of, verdict, NULL);

@@ -8,6 +8,9 @@
 
 #include "autopsy/log/log_case.h"
 #include "core/clean.h"
+#include "core/time.h"
+
+#define RECOVERY_NS (600 * NS_PER_S) /* the driver says so late, at most, what it asks for */
 
 /* Evidence of the node for a verdict that names the rank it is about, or the only one there is. */
 static struct verdict *log_verdict_for(struct findings *findings, uint32_t rank)
@@ -46,6 +49,7 @@ static void log_add_evidence(struct verdict *verdict, const struct log_item *ite
     if (verdict->layer == LAYER_UNKNOWN || (sure && event->kind == LOG_EVENT_XID) ||
         log_explains_network(verdict, event)) {
         verdict->layer = event->layer;
+        verdict->advice = event->advice; /* that of the line before was about another cause */
         snprintf(verdict->cause, sizeof(verdict->cause), "%s", event->cause);
     }
     if (sure)
@@ -167,6 +171,37 @@ static int log_add_node(struct log_case *of, const struct log_item *item)
                : log_report_node(event, item->rank, of->run, of->findings);
 }
 
+static bool log_is_recovery_of(const struct verdict *verdict, const struct log_item *item)
+{
+    const struct log_event *event = item->event;
+
+    if (!event->device[0] || strcmp(verdict->device, event->device) != 0 ||
+        (verdict->node_count && event->node[0] && strcmp(verdict->node[0], event->node) != 0))
+        return false;
+    return !verdict->since_real_ns || !item->when_ns ||
+           (item->when_ns >= verdict->since_real_ns &&
+            item->when_ns - verdict->since_real_ns <= RECOVERY_NS);
+}
+
+/* What the driver asks for decides, whatever else there is to read. */
+static void log_add_recoveries(struct log_case *of)
+{
+    for (size_t i = 0; i < of->items; i++) {
+        struct log_item *item = &of->item[i];
+
+        for (size_t k = 0; k < of->findings->count && !item->used; k++) {
+            struct verdict *verdict = &of->findings->verdict[k];
+
+            if (item->event->kind != LOG_EVENT_RECOVERY || !log_is_recovery_of(verdict, item))
+                continue;
+            postmortem_because(verdict, item->event);
+            postmortem_name_node(verdict, item->event->node);
+            verdict->advice = item->event->advice;
+            item->used = true;
+        }
+    }
+}
+
 int log_add_nodes(struct log_case *of)
 {
     int result = 0;
@@ -179,5 +214,6 @@ int log_add_nodes(struct log_case *of)
             (kind == LOG_EVENT_XID || kind == LOG_EVENT_NODE || kind == LOG_EVENT_OOM_KILL))
             result = log_add_node(of, item);
     }
+    log_add_recoveries(of);
     return result;
 }

@@ -68,6 +68,69 @@ void postmortem_name_node(struct verdict *verdict, const char *node)
     verdict->node_count++;
 }
 
+/* Is this line evidence of where its rank runs?  Lines about another rank, and numbers that count on one node, are not. */
+static bool log_places_rank(const struct log_event *event, bool launcher)
+{
+    bool reported = event->kind == LOG_EVENT_EXIT || event->kind == LOG_EVENT_ROOT ||
+                    event->kind == LOG_EVENT_IDENTITY;
+
+    if (!event->node[0] || event->local || event->rank == LOG_EVENT_NO_RANK)
+        return false;
+    return launcher ? reported : event->kind < LOG_EVENT_ABSENT && event->kind != LOG_EVENT_DESYNC;
+}
+
+/* The node of a rank; "": not known, or lines disagree, because it was restarted elsewhere. */
+static const char *log_node_of(const struct logs *logs, uint32_t rank)
+{
+    const char *node = "";
+
+    for (int launcher = 1; launcher >= 0 && !*node; launcher--) {
+        for (size_t i = 0; i < logs->events; i++) {
+            const struct log_event *event = &logs->event[i];
+
+            if (event->rank != rank || !log_places_rank(event, launcher))
+                continue;
+            if (*node && strcmp(node, event->node) != 0)
+                return "";
+            node = event->node;
+        }
+    }
+    return node;
+}
+
+/* The only node that these logs name; "": there are none, or several. */
+static const char *log_only_node(const struct logs *logs)
+{
+    const char *node = "";
+
+    for (size_t i = 0; i < logs->events; i++) {
+        const char *other = logs->event[i].node;
+
+        if (logs->event[i].kind == LOG_EVENT_NODES && logs->event[i].value > 1)
+            return "";
+        if (*node && *other && strcmp(node, other) != 0)
+            return "";
+        node = *other ? other : node;
+    }
+    return node;
+}
+
+void log_name_places(const struct logs *logs, struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct verdict *verdict = &findings->verdict[i];
+
+        if (verdict->node_count)
+            continue;
+        for (uint32_t k = 0; k < MIN(verdict->rank_count, VERDICT_RANKS); k++)
+            postmortem_name_node(verdict, log_node_of(logs, verdict->rank[k]));
+        if (!verdict->node_count && verdict->device[0])
+            postmortem_name_node(verdict, log_only_node(logs));
+        if (verdict->node_count)
+            verdict_identify(verdict);
+    }
+}
+
 static void log_line_place(struct verdict_line *line, const struct log_event *event)
 {
     snprintf(line->source, sizeof(line->source), "%s",

@@ -43,7 +43,7 @@ static void artifacts_drop_kernel_events(struct logs *logs)
     size_t kept = 0;
 
     for (size_t i = 0; i < logs->events; i++) {
-        if (logs->event[i].kind < LOG_EVENT_XID || logs->event[i].kind > LOG_EVENT_NODE)
+        if (logs->event[i].kind < LOG_EVENT_XID || logs->event[i].kind > LOG_EVENT_RECOVERY)
             logs->event[kept++] = logs->event[i];
     }
     logs->events = kept;

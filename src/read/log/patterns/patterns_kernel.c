@@ -9,6 +9,7 @@
 
 #include "read/log/matcher.h"
 #include "read/log/patterns/patterns.h"
+#include "wire/decision.h"
 #include "wire/finding.h"
 #include "wire/kernel/xid.h"
 
@@ -47,6 +48,25 @@ static void pattern_trace_back(struct kernel_event *event)
     event->more = "named by a later Xid";
 }
 
+/* Number 154 is no cause.  It says what the driver asks for. */
+static const char *pattern_recovery(const struct kernel_event *event)
+{
+    if (event->kind != FINDING_XID || event->code != XID_RECOVERY_ACTION)
+        return NULL;
+    switch (event->action) {
+    case ACTION_REBOOT:
+        return "Drain the node and reboot it, as the driver asks (Xid 154); if the error comes "
+               "back, have the GPU and its slot checked.";
+    case ACTION_RESET_GPU:
+        return "Reset the GPU, as the driver asks (Xid 154); drain the node if the error comes "
+               "back.";
+    case ACTION_DRAIN:
+        return "Drain the node and reset the GPU, as the driver asks (Xid 154).";
+    default:
+        return NULL;
+    }
+}
+
 bool pattern_kernel_event(struct kernel_reader *reader, const struct log_line *line,
                           struct log_event *event)
 {
@@ -55,10 +75,11 @@ bool pattern_kernel_event(struct kernel_reader *reader, const struct log_line *l
     if (!kernel_line_read(reader, line->raw, (size_t)(line->end - line->raw), &found))
         return false;
     pattern_trace_back(&found);
-    if (found.layer == LAYER_UNKNOWN || found.origin == FINDING_FROM_USER ||
+    event->advice = pattern_recovery(&found);
+    if ((found.layer == LAYER_UNKNOWN && !event->advice) || found.origin == FINDING_FROM_USER ||
         (found.severity < FINDING_ERROR && found.kind != FINDING_XID))
         return false;
-    event->kind = pattern_kind_of(&found);
+    event->kind = event->advice ? LOG_EVENT_RECOVERY : pattern_kind_of(&found);
     event->layer = found.layer;
     event->confidence = 85;
     event->pid = found.pid;

@@ -1,0 +1,90 @@
+#!/bin/sh
+# Answers from the files of a dead job: where the fault was, who is behind, and what to do fit what the files say.
+# SPDX-License-Identifier: Apache-2.0
+. "$SOURCE/test/t/tap.sh"
+
+verdict() # NAME: a field of the only verdict in $TAP/out, without blanks
+{
+    python3 -c '
+import json, sys
+verdicts = json.load(open(sys.argv[1]))["verdicts"]
+print(json.dumps(verdicts[0][sys.argv[2]]) if len(verdicts) == 1 else "%d verdicts" % len(verdicts))
+' "$TAP/out" "$1" | tr -d ' '
+}
+
+why() # NAME FILE...: both as JSON, in $TAP/out, and as text on one line, in $TAP/text
+{
+    name=$1
+    shift
+    "$LOCKSTEP" why "$@" 2>&1 | tr -s ' \n' '  ' >"$TAP/text"
+    exits 1 "$name" "$LOCKSTEP" why --json "$@"
+}
+
+cd "$TAP" || exit 1
+
+# The node that the launcher or the kernel's log names.
+cat >train.log <<'END'
+2026-11-18 10:11:50,123 INFO step 550 loss 2.1
+[rank3]: Traceback (most recent call last):
+[rank3]:   File "/home/u/train.py", line 88, in <module>
+[rank3]:     loss.backward()
+[rank3]: torch.AcceleratorError: CUDA error: unspecified launch failure
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-18_10:12:04
+  host      : gpu07
+  rank      : 3 (local_rank: 3)
+  exitcode  : 1 (pid: 4103)
+END
+xid="NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+echo "[Wed Nov 18 10:12:01 2026] $xid" >dmesg.txt
+why "a launcher's report alone" train.log
+is "names the node of the rank" "$(verdict nodes)" '["gpu07"]'
+why "a launcher's report and a kernel's log that does not name its node" train.log dmesg.txt
+is "name the node" "$(verdict nodes)" '["gpu07"]'
+is "and the only rank whose GPU failed" "$(verdict ranks)" '[3]'
+for prefix in 'Nov 18 10:12:01 gpu07 kernel:' '2026-11-18T10:12:01+0000 gpu07 kernel:' \
+    'Nov 18 10:12:01.123456 gpu07 kernel: [12345.678]'; do
+    echo "$prefix $xid" >kern.log
+    why "a kernel's log with '$prefix'" kern.log
+    is "names its node" "$(verdict nodes)" '["gpu07"]'
+done
+sed 's/rank3/rank4/; s/host .*/host : gpu08/; s/ 3 (local/ 4 (local/' train.log >other.log
+why "two ranks whose GPUs failed, and an Xid that nobody can tell whose it is" train.log other.log dmesg.txt
+is "name no node" "$(verdict nodes)" '[]'
+
+# The rank that is behind, though it names another op: the numbers are those of one group.
+timeouts() # DIRECTORY TEXT: rank 2 waits in 550, the others in 551; the text, with %N for the number, follows
+{
+    mkdir "$1"
+    for rank in 0 1 2; do
+        number=551 op=ALLREDUCE
+        [ $rank = 2 ] && number=550 op=_ALLGATHER_BASE
+        head="[rank$rank]:[E1118 10:12:0$rank.123456 ProcessGroupNCCL.cpp:629] [PG ID 0 PG GUID 0(default_pg) Rank $rank]"
+        echo "$head Watchdog caught collective operation timeout: WorkNCCL(SeqNum=$number, OpType=$op, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600023 milliseconds before timing out."
+        [ -z "$2" ] || echo "$head $2" | sed "s/%N/$number/g"
+    done >"$1/train.log"
+}
+timeouts behind ''
+why "a rank that times out one collective before the others" behind
+is "is named" "$(verdict ranks)" '[2]'
+lacks "and its own timeout did not follow from it" 'What followed from it:.*number 550' text
+timeouts enqueued 'Timeout at NCCL work: %N, last enqueued NCCL work: %N, last completed NCCL work: 549.'
+why "the same, with the last enqueued work" enqueued
+is "is named, too" "$(verdict ranks)" '[2]'
+has "in plain words" 'rank 2 last enqueued collective 550; others wait in collective 551' text
+lacks "and the evidence is listed once" 'What followed from it:.*(number 550|train.log:[56])' text
+
+# What the driver asks for decides what to do, whatever else was given.
+recovery='NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)'
+echo "Nov 18 10:12:01 gpu07 kernel: $xid
+Nov 18 10:12:02 gpu07 kernel: $recovery" >kern.log
+printf '[12345.678901] %s\n[12346.678901] %s\n' "$xid" "$recovery" >undated.txt
+for files in kern.log 'train.log kern.log' 'train.log undated.txt' undated.txt; do
+    # shellcheck disable=SC2086
+    why "Xid 154 in $files" $files
+    has "is evidence" '"NVRM: Xid [^"]*154, GPU recovery action changed' text
+    has "and the node is to be rebooted" 'To do: Drain the node and reboot it, as the driver asks' text
+done
+
+done_testing
