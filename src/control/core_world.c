@@ -47,6 +47,8 @@ void core_attempt_reach(struct core *core, uint32_t attempt)
  */
 void core_attempt_announce(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
+    if (attempt < core->announced) /* an old word that comes late */
+        return;
     core_attempt_reach(core, attempt); /* no fact came of the one before it */
     if (attempt <= core->judge.model.attempt) {
         core_attempt_begin(core, attempt, mono_ns);

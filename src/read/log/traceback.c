@@ -39,11 +39,13 @@ size_t exception_name(const char *text, const char *end, bool any_name)
         at = memchr(at, ')', (size_t)(end - at))
                  ? (const char *)memchr(at, ')', (size_t)(end - at)) + 1
                  : at;
-    if (at - text > 120 || (at < end && (*at != ':' || (at + 1 < end && at[1] != ' '))))
+    if (last == at || at - text > 120 ||
+        (at < end && (*at != ':' || (at + 1 < end && at[1] != ' '))))
         return 0;
     if (!isupper((unsigned char)*last) && !(any_name && last > text && at < end))
-        return any_name && *last == '_' && isupper((unsigned char)last[1]) ? (size_t)(at - text)
-                                                                           : 0;
+        return any_name && *last == '_' && last + 1 < at && isupper((unsigned char)last[1])
+                   ? (size_t)(at - text)
+                   : 0;
     if (any_name)
         return (size_t)(at - text);
     for (size_t i = 0; i < COUNT(endings); i++) {
