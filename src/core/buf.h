@@ -35,9 +35,12 @@ struct reader {
     bool bad;
 };
 
+/* `data` may be NULL if there is none of it. */
 static inline struct reader reader_of(const void *data, size_t size)
 {
-    return (struct reader){ .at = data, .end = (const unsigned char *)data + size };
+    const unsigned char *at = data;
+
+    return (struct reader){ .at = at, .end = size ? at + size : at };
 }
 
 static inline size_t reader_left(const struct reader *in)
