@@ -61,7 +61,7 @@ class Checkpoint(_base()):
     """Resumes from the newest point and saves at the end of steps; takes what lockstep.Checkpointer takes.
 
     Saved are the model, the optimizer, the scheduler, the random number generators and the number of the step.  The Trainer does not
-    let a callback skip data: after a resume it begins its epoch anew, so use a data set that is drawn at random, or one that
+    let a callback skip data: after a resume it starts its epoch again, so use a data set that is drawn at random, or one that
     keeps its own place.
     """
 
