@@ -9,9 +9,8 @@ export CHROMIUM
 page_lacks() # WHY
 {
     [ "${CI-}" != true ] || {
-        echo "not ok 1 - $1; run tools/deps page and tools/page-packages"
-        echo "1..1"
-        exit 1
+        tap_result 1 "$1; run tools/deps page and tools/page-packages"
+        done_testing
     }
     skip_all "$1; 'make test-page' installs what is missing"
 }
