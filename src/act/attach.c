@@ -46,11 +46,27 @@ static bool attach_directory(struct path *ret)
     return false;
 }
 
+/* Somebody who says "none" wants no plugin, and ours is one. */
 static bool attach_nccl_is_wanted(void)
 {
-    const char *mode = getenv("LOCKSTEP_NCCL");
+    const char *mode = getenv("LOCKSTEP_NCCL"), *other = getenv("NCCL_PROFILER_PLUGIN");
 
-    return !getenv("NCCL_PROFILER_PLUGIN") && !(mode && strcmp(mode, "off") == 0);
+    return !(other && strcmp(other, "none") == 0) && !(mode && strcmp(mode, "off") == 0);
+}
+
+/* Another plugin is called behind ours, which is no other one. */
+static const char *attach_nccl_next(void)
+{
+    const char *other = getenv("NCCL_PROFILER_PLUGIN"), *base;
+
+    if (!other || !other[0] || strcmp(other, "none") == 0 || strcmp(other, "lockstep") == 0)
+        return NULL;
+    base = strrchr(other, '/');
+    base = base ? base + 1 : other;
+    if (strncmp(base, "liblockstep.so", strlen("liblockstep.so")) == 0 ||
+        strcmp(base, "libnccl-profiler-lockstep.so") == 0)
+        return NULL;
+    return other;
 }
 
 static void attach_library(char ret[static PATH_MAX])
@@ -89,18 +105,27 @@ static void attach_missing(struct err *ret)
             known ? beside.text : "PREFIX/bin", attach_places[COUNT(attach_places) - 1]);
 }
 
+void attach_nothing(struct attach *ret)
+{
+    ret->nccl_next = NULL;
+    ret->python_path[0] = ret->nccl_plugin[0] = ret->library[0] = '\0';
+}
+
 void attach_find(struct attach *ret)
 {
     const char *mode = getenv("LOCKSTEP_ATTACH"), *before = getenv("PYTHONPATH");
     struct path directory;
     int length;
 
-    ret->python_path[0] = ret->nccl_plugin[0] = ret->library[0] = ret->trouble.text[0] = '\0';
+    attach_nothing(ret);
+    ret->trouble.text[0] = '\0';
     if (mode && strcmp(mode, "0") == 0)
         return;
     attach_library(ret->library);
-    if (attach_nccl_is_wanted())
+    if (attach_nccl_is_wanted()) {
         memcpy(ret->nccl_plugin, ret->library, sizeof(ret->nccl_plugin));
+        ret->nccl_next = ret->nccl_plugin[0] ? attach_nccl_next() : NULL;
+    }
     if (!attach_directory(&directory)) {
         attach_missing(&ret->trouble);
         return;

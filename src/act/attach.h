@@ -14,15 +14,18 @@
 struct attach {
     char python_path[2 * PATH_MAX]; /* the ranks' PYTHONPATH; empty: it stays as it is */
     char nccl_plugin[PATH_MAX];     /* NCCL_PROFILER_PLUGIN; empty: likewise */
-    char library[PATH_MAX];         /* LOCKSTEP_LAUNCHER_LIB, for probe-inline.h; empty: likewise */
+    const char
+        *nccl_next; /* LOCKSTEP_NCCL_NEXT: the user's own plugin, of the environment; NULL: none */
+    char library[PATH_MAX]; /* LOCKSTEP_LAUNCHER_LIB, for probe-inline.h; empty: likewise */
     struct err
         trouble; /* why Python programs cannot attach, though nobody asked for that; "": they can */
 };
 
 /* Not an error when there is none: the ranks need not be Python or use NCCL, and $LOCKSTEP_ATTACH may be 0.  A plugin that
- * the user has named stays.
+ * the user has named is called behind ours.
  */
 void attach_find(struct attach *ret);
+void attach_nothing(struct attach *ret);                     /* there is no ring to write to */
 int attach_package_file(const char *name, struct path *ret); /* of the Python package; -ENOENT */
 
 #endif

@@ -111,8 +111,8 @@ static int attempt_ranks_start(struct launch *launch, struct err *err)
     }
     attach_find(&attach);
     if (!run_directory_has_rings(&launch->run_dir))
-        attach.python_path[0] = attach.nccl_plugin[0] = attach.library[0] =
-            '\0'; /* nothing to attach to */
+        attach_nothing(&attach);
+    start.nccl_next = attach.nccl_next;
     for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
         r = attempt_rank_start(launch, rank, &start, err);
         if (r < 0 && r != -EPIPE) {

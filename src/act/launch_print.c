@@ -46,6 +46,7 @@ int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
     attach_find(&attach);
     start.python_path = attach.python_path;
     start.nccl_plugin = attach.nccl_plugin;
+    start.nccl_next = attach.nccl_next;
     start.library = attach.library;
     launcher_log_command_text(plan->command, command, sizeof(command));
     fprintf(out, "run %s in %s\n", run_dir.file.id,

@@ -91,6 +91,8 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
         env_put(out, "PYTHONPATH=%s", start->python_path);
     if (start->nccl_plugin && start->nccl_plugin[0])
         env_put(out, "NCCL_PROFILER_PLUGIN=%s", start->nccl_plugin);
+    if (start->nccl_next)
+        env_put(out, "LOCKSTEP_NCCL_NEXT=%s", start->nccl_next);
     if (start->resume)
         env_put(out, "LOCKSTEP_RESUME=%s", start->resume);
     if (start->warm_modules)

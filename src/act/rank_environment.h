@@ -29,6 +29,7 @@ struct layout_start {        /* what is the same for all ranks of an attempt */
     bool omp_threads;                 /* OMP_NUM_THREADS was set by the user */
     const char *python_path;          /* NULL or empty: PYTHONPATH stays as it is */
     const char *nccl_plugin;          /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
+    const char *nccl_next;            /* LOCKSTEP_NCCL_NEXT; NULL: likewise */
     const char *warm_modules;         /* NULL: there is no LOCKSTEP_WARM */
     const struct layout_place *place; /* NULL: all ranks are here */
     const char *resume;  /* path of a checkpoint; "": there is none; NULL: nobody knows */

@@ -18,17 +18,28 @@ struct nccl_task {
     const char *algorithm, *protocol;
     uint64_t count; /* of elements */
     uint32_t peer, channels;
-    void *group; /* the handle of what is launched at once; NULL: it alone */
+    bool channels_at_most; /* so many, or fewer */
+    void *group;           /* the handle of what is launched at once; NULL: it alone */
+};
+
+struct nccl_group {
+    uint32_t ranks, rank; /* ranks 0: none is expected */
+    uint32_t kind;        /* enum lockstep_comm_kind */
+    char name[32];
 };
 
 /* A communicator.  NULL: not watched; then nothing of it need be told. */
 void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank);
+/* One whose size and rank only nccl_group() said, when it was made. */
+void *nccl_comm_open_as(uint64_t id, const char *name, const struct nccl_group *group);
 void nccl_comm_close(void *context);
 
 /* What the communicator is for that the caller is about to make, or to use for the first time: NCCL itself is rarely told a
  * name.  One that is opened with so many ranks and this rank takes it; `ranks` 0: no such is expected any more.
  */
 void nccl_group(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name);
+/* What is expected now, which is then nobody else's. */
+struct nccl_group nccl_group_take(void);
 
 /* These give handles; NULL: none, and every call takes it. */
 void *nccl_group_start(void *context);

@@ -22,13 +22,9 @@ static struct {
     pthread_mutex_t lock;
     struct nccl_comm *_Atomic comm[NCCL_COMMS]; /* once made they stay: a late event may come */
     struct lockstep_probe *_Atomic probe;       /* the process has one for good */
-    uint32_t opened; /* epoch of the ring that we opened; 0: others did */
-    uint32_t open;   /* communicators */
-    struct {
-        uint32_t ranks, rank; /* ranks 0: none is expected */
-        enum lockstep_comm_kind kind;
-        char name[32];
-    } group; /* that is about to be made */
+    uint32_t opened;         /* epoch of the ring that we opened; 0: others did */
+    uint32_t open;           /* communicators */
+    struct nccl_group group; /* that is about to be made */
 } nccl = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- handles: a bit so that none is NULL, then kind, slot, channel and number ---- */
@@ -220,34 +216,40 @@ void nccl_group(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name)
     pthread_mutex_lock(&nccl.lock);
     nccl.group.ranks = ranks;
     nccl.group.rank = rank;
-    nccl.group.kind =
-        kind < LOCKSTEP_COMM_KIND_COUNT ? (enum lockstep_comm_kind)kind : LOCKSTEP_COMM_OTHER;
+    nccl.group.kind = kind < LOCKSTEP_COMM_KIND_COUNT ? kind : LOCKSTEP_COMM_OTHER;
     snprintf(nccl.group.name, sizeof(nccl.group.name), "%s", name ? name : "");
     pthread_mutex_unlock(&nccl.lock);
 }
 
-/* NCCL's own word first, if the program gave it one. */
-static void comm_name(struct nccl_comm *comm, const char *name)
+struct nccl_group nccl_group_take(void)
 {
-    bool expected = nccl.group.ranks == comm->ranks && nccl.group.rank == comm->rank;
+    struct nccl_group group;
 
-    comm->kind = expected ? nccl.group.kind : LOCKSTEP_COMM_OTHER;
+    pthread_mutex_lock(&nccl.lock);
+    group = nccl.group;
+    nccl.group.ranks = 0;
+    pthread_mutex_unlock(&nccl.lock);
+    return group;
+}
+
+/* NCCL's own word first, if the program gave it one. */
+static void comm_name(struct nccl_comm *comm, const char *name, struct nccl_group *group)
+{
+    bool expected = group->ranks == comm->ranks && group->rank == comm->rank;
+
+    comm->kind = expected ? (enum lockstep_comm_kind)group->kind : LOCKSTEP_COMM_OTHER;
     if (!name || !name[0])
-        name = expected && nccl.group.name[0] ? nccl.group.name : "nccl";
+        name = expected && group->name[0] ? group->name : "nccl";
     memset(comm->name, 0, sizeof(comm->name));
     memcpy(comm->name, name, strnlen(name, sizeof(comm->name) - 1));
     if (expected)
-        nccl.group.ranks = 0; /* it is one communicator's */
+        group->ranks = 0; /* it is one communicator's */
 }
 
 /* Numbers go on: a handle of the communicator that was here before is none of this one's. */
-static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, uint32_t ranks,
-                       uint32_t rank)
+static void comm_begin(struct nccl_comm *comm, uint64_t id)
 {
     comm->id = id;
-    comm->ranks = ranks;
-    comm->rank = rank;
-    comm_name(comm, name);
     comm->times = nccl_mode() == NCCL_MODE_TIMES;
     comm->blurred = false;
     comm->settled = atomic_load_explicit(&comm->launched, relaxed);
@@ -261,30 +263,57 @@ static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, ui
     atomic_store_explicit(&comm->epoch, 0, relaxed);
 }
 
+/* With the lock held. */
+static void *comm_open(uint64_t id, const char *name, uint32_t ranks, uint32_t rank,
+                       struct nccl_group *group)
+{
+    int slot = comm_slot(id);
+    struct nccl_comm *comm = slot >= 0 ? comm_make((uint32_t)slot) : NULL;
+
+    if (!comm)
+        return NULL;
+    comm->slot = (uint32_t)slot;
+    comm->ranks = ranks;
+    comm->rank = rank;
+    comm_name(comm, name, group);
+    comm_begin(comm, id);
+    if (!comm_join(comm))
+        return NULL;
+    atomic_store_explicit(&comm->open, true, memory_order_release);
+    nccl.open++;
+    return nccl_handle_pack(
+        (struct nccl_handle){ .kind = HANDLE_COMM,
+                              .slot = (uint32_t)slot,
+                              .number = atomic_load_explicit(&comm->number, relaxed) });
+}
+
+/* Alone it moves nothing. */
+static bool comm_is_wanted(uint64_t id, uint32_t ranks, uint32_t rank)
+{
+    return ranks >= 2 && rank < ranks && id != UINT64_MAX && nccl_mode() != NCCL_MODE_OFF;
+}
+
 void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank)
 {
-    struct nccl_comm *comm = NULL;
-    void *context = NULL;
-    int slot;
+    void *context;
 
-    if (ranks < 2 || rank < 0 || rank >= ranks || id == UINT64_MAX || nccl_mode() == NCCL_MODE_OFF)
-        return NULL; /* alone it moves nothing */
+    if (ranks < 0 || rank < 0 || !comm_is_wanted(id, (uint32_t)ranks, (uint32_t)rank))
+        return NULL;
     pthread_mutex_lock(&nccl.lock);
-    slot = comm_slot(id);
-    if (slot >= 0)
-        comm = comm_make((uint32_t)slot);
-    if (comm) {
-        comm->slot = (uint32_t)slot;
-        comm_begin(comm, id, name, (uint32_t)ranks, (uint32_t)rank);
-        if (comm_join(comm)) {
-            atomic_store_explicit(&comm->open, true, memory_order_release);
-            context = nccl_handle_pack(
-                (struct nccl_handle){ .kind = HANDLE_COMM,
-                                      .slot = (uint32_t)slot,
-                                      .number = atomic_load_explicit(&comm->number, relaxed) });
-            nccl.open++;
-        }
-    }
+    context = comm_open(id, name, (uint32_t)ranks, (uint32_t)rank, &nccl.group);
+    pthread_mutex_unlock(&nccl.lock);
+    return context;
+}
+
+void *nccl_comm_open_as(uint64_t id, const char *name, const struct nccl_group *group)
+{
+    struct nccl_group expected = *group;
+    void *context;
+
+    if (!comm_is_wanted(id, group->ranks, group->rank))
+        return NULL;
+    pthread_mutex_lock(&nccl.lock);
+    context = comm_open(id, name, group->ranks, group->rank, &expected);
     pthread_mutex_unlock(&nccl.lock);
     return context;
 }

@@ -71,8 +71,10 @@ static void *nccl_op_launch(struct nccl_comm *comm, const struct nccl_task *task
     atomic_store_explicit(&at->enqueue_ns, lockstep_clock_ns(), relaxed);
     atomic_store_explicit(&at->start_ns, 0, relaxed);
     atomic_store_explicit(&at->stop_ns, 0, relaxed);
+    atomic_store_explicit(&at->begun, 0, relaxed);
     atomic_store_explicit(&at->stopped, 0, relaxed);
-    atomic_store_explicit(&at->channels, MIN(task->channels, NCCL_CHANNELS), relaxed);
+    atomic_store_explicit(&at->channels,
+                          task->channels_at_most ? 0 : MIN(task->channels, NCCL_CHANNELS), relaxed);
     atomic_store_explicit(&at->epoch, atomic_load_explicit(&comm->epoch, relaxed), relaxed);
     atomic_store_explicit(&at->p2p, task->p2p, relaxed);
     atomic_store_explicit(&at->word, number << OP_STATE_BITS, memory_order_release);
@@ -285,11 +287,20 @@ void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns)
     if (!op || channel >= NCCL_CHANNELS)
         return NULL;
     atomic_fetch_add_explicit(&comm->kernels, 1, relaxed);
+    atomic_fetch_or_explicit(&op->begun, UINT64_C(1) << channel, relaxed);
     nccl_group_begin(comm, op, handle.number,
                      nccl_clock_host(&comm->clock, timer_ns, lockstep_clock_ns()));
     handle.kind = HANDLE_KERNEL;
     handle.channel = channel;
     return nccl_handle_pack(handle);
+}
+
+static uint32_t nccl_op_channels(const struct nccl_op *op)
+{
+    uint32_t channels = atomic_load_explicit(&op->channels, relaxed);
+
+    return channels ? channels
+                    : (uint32_t)__builtin_popcountll(atomic_load_explicit(&op->begun, relaxed));
 }
 
 void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
@@ -307,8 +318,7 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
     time_ns = nccl_clock_host(&comm->clock, timer_ns, lockstep_clock_ns());
     time_ns = MAX(time_ns, atomic_load_explicit(&op->stop_ns, relaxed));
     atomic_store_explicit(&op->stop_ns, time_ns, relaxed);
-    if ((uint32_t)__builtin_popcountll(stopped | bit) <
-        atomic_load_explicit(&op->channels, relaxed))
+    if ((uint32_t)__builtin_popcountll(stopped | bit) < nccl_op_channels(op))
         return;
     nccl_op_end(comm, op, handle.number, time_ns);
     nccl_comm_settle(comm, op, handle.number);

@@ -10,6 +10,7 @@
 
 #include "probe/nccl_abi.h"
 
+extern const struct nccl_profiler_v3 ncclProfiler_v3;
 extern const struct nccl_profiler_v4 ncclProfiler_v4;
 extern const struct nccl_profiler_v5 ncclProfiler_v5;
 extern const struct nccl_profiler_v6 ncclProfiler_v6;

@@ -31,8 +31,8 @@
 struct nccl_op {
     _Atomic uint64_t word; /* number, then state; 0: none */
     _Atomic uint64_t key, group, enqueue_ns, start_ns, stop_ns;
-    _Atomic uint64_t stopped; /* channels, bit by bit */
-    _Atomic uint32_t channels, epoch;
+    _Atomic uint64_t begun, stopped;  /* channels, bit by bit */
+    _Atomic uint32_t channels, epoch; /* channels 0: as many as begin */
     _Atomic bool p2p;
 };
 

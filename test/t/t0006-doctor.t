@@ -29,8 +29,10 @@ has "stacks" '^ok +stacks +ptrace_scope 0' "$TAP/out"
 has "the kernel's log" '^ok +kernel log' "$TAP/out"
 
 has "NCCL's plugin" '^ok +NCCL plugin +.*liblockstep.so' "$TAP/out"
-plugin() { NCCL_PROFILER_PLUGIN=other doctor; }
-ok "another plugin of NCCL's decides nothing" plugin
+plugin() { NCCL_PROFILER_PLUGIN=$1 doctor; }
+ok "another plugin of NCCL's" plugin other
+has "is called behind ours" '^ok +NCCL plugin +.*liblockstep.so.*; it calls other as well' "$TAP/out"
+ok "no plugin at all decides nothing" plugin none
 has "and is told, with its fix" 'fix: unset NCCL_PROFILER_PLUGIN' "$TAP/out"
 
 # GPUs by libraries that a script drives; one that never answers holds up nobody.

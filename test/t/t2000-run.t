@@ -331,6 +331,13 @@ exits 9 "its exit status is ours" run -- sh -c 'exit 9'
 # ---- others ----
 "$LOCKSTEP" ps --json >"$TAP/out"
 has "ps knows how a run ended" '"state": *"ended"' "$TAP/out"
+plugin() { NCCL_PROFILER_PLUGIN=$1 "$LOCKSTEP" run --dry-run -n 1 -- true; }
+ok "a dry run of who has an NCCL plugin" plugin /opt/mine.so
+has "calls it behind ours" ' NCCL_PROFILER_PLUGIN=[^ ]*/liblockstep.so[^ ]* LOCKSTEP_NCCL_NEXT=/opt/mine.so ' "$TAP/out"
+ok "of who wants none" plugin none
+lacks "leaves that alone" 'NCCL_PROFILER_PLUGIN|LOCKSTEP_NCCL_NEXT' "$TAP/out"
+ok "of who has ours" plugin lockstep
+lacks "calls it once" 'LOCKSTEP_NCCL_NEXT' "$TAP/out"
 ok "a dry run" "$LOCKSTEP" run --dry-run --name dry -n 2 -- echo 'a b'
 has "says what it would start" "^rank 1: .*RANK=1 .* echo 'a b'$" "$TAP/out"
 ok "and starts nothing" test ! -e "$LOCKSTEP_STATE/runs/dry"

@@ -540,12 +540,14 @@ static void doctor_look_nccl(const char *root, struct doctor_finding *finding)
 
     (void)root;
     attach_find(&attach);
-    if (other) {
-        doctor_found(finding, DOCTOR_MISSING,
-                     "NCCL_PROFILER_PLUGIN is %.120s, and NCCL loads only one", other);
+    if (other && strcmp(other, "none") == 0) {
+        doctor_found(finding, DOCTOR_MISSING, "NCCL_PROFILER_PLUGIN is none: NCCL loads no plugin");
         doctor_fix(
             finding,
             "unset NCCL_PROFILER_PLUGIN; 'lockstep run' then sets it to the one of lockstep");
+    } else if (attach.nccl_next) {
+        doctor_found(finding, DOCTOR_OK, "%.120s, for NCCL 2.26 and later; it calls %.60s as well",
+                     attach.nccl_plugin, attach.nccl_next);
     } else if (attach.nccl_plugin[0] == '\0') {
         bool off = mode && strcmp(mode, "off") == 0;
 
@@ -557,7 +559,7 @@ static void doctor_look_nccl(const char *root, struct doctor_finding *finding)
             off ? "unset LOCKSTEP_NCCL"
                 : "install lockstep with its library ('make install'), and unset LOCKSTEP_ATTACH");
     } else {
-        doctor_found(finding, DOCTOR_OK, "%.160s, for NCCL 2.27 and later", attach.nccl_plugin);
+        doctor_found(finding, DOCTOR_OK, "%.160s, for NCCL 2.26 and later", attach.nccl_plugin);
     }
 }
 
