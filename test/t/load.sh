@@ -59,6 +59,16 @@ timed_ok() # NAME SECONDS COMMAND...: succeeds; returns 1 when it takes longer, 
     esac
 }
 
+timed_exits() # STATUS NAME COMMAND...: with this status, which depends on how real time went
+{
+    load_want=$1 load_name=$2 load_status=0
+    shift 2
+    "$@" >"$TAP/out" 2>"$TAP/err" </dev/null || load_status=$?
+    [ $load_status = "$load_want" ] || echo "# exit status $load_status, expected $load_want: $*" >&2
+    [ $load_status = "$load_want" ]
+    timed_result $? "$load_name"
+}
+
 load_is_repeated() # FAILED BEFORE: whether one more trial may tell
 {
     [ $load_failed -gt 0 ] && [ "$tap_failed" = "$1" ] && [ "$load_percent" -gt "$LOAD_LIMIT" ] &&

@@ -15,7 +15,7 @@ has "without a checkpoint it is empty" 'resume: <>' "$TAP/out"
 resumes "$TAP/nowhere"
 has "without a directory as well" 'resume: <>' "$TAP/out"
 has "which is said" 'nowhere: No such file.*LOCKSTEP_RESUME is empty' "$TAP/err"
-"$train" "$points" steps=4 mb=1 >"$TAP/out" 2>&1
+"$train" "$points" steps=4 mb=1 wait=verified >"$TAP/out" 2>&1
 ok "a directory with checkpoints" "$LOCKSTEP" ckpt ls "$points"
 newest=$(ls -d "$points"/step-* | sed 's/.*step-//' | sort -n | tail -n 1)
 before=$(ls -d "$points"/step-* | sed 's/.*step-//' | sort -n | tail -n 2 | head -n 1)

@@ -3,6 +3,7 @@
 # the cause.  The same line with the facility of a program causes nothing.
 # SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/load.sh"
 
 field() # NAME: of the verdict about rank 2 in $TAP/out
 {
@@ -15,6 +16,7 @@ print(json.dumps(verdicts[0][sys.argv[2]]) if verdicts else "none")
 
 job() # NAME FACILITY-AND-LEVEL: a rank that waits for data, and one kernel record
 {
+    rm -f "$TAP/$1"
     mkfifo "$TAP/$1"
     exec 9<>"$TAP/$1"
     echo "$2,9,904000000,-;nvme nvme0: I/O 832 QID 9 timeout, reset controller" >&9
@@ -23,19 +25,36 @@ job() # NAME FACILITY-AND-LEVEL: a rank that waits for data, and one kernel reco
     exec 9>&-
 }
 
-job kernel 3
-exits 1 "a job in which one rank waits for its data" "$LOCKSTEP" why --json "$LOCKSTEP_STATE/runs/kernel"
-is "has a straggler" "$(field kind)" '"straggler"'
-is "for the storage" "$(field layer)" '"storage"'
-is "the disk" "$(field device)" '"nvme0"'
-is "that does not respond" "$(field cause)" '"disk does not respond"'
-has "which its kernel log shows" 'kernel log' "$TAP/out"
-ok "judged again it is" "$LOCKSTEP" why --replay "$LOCKSTEP_STATE/runs/kernel"
-has "the same" 'byte-equal' "$TAP/out"
+timed_is() # NAME GOT WANTED
+{
+    [ "$2" = "$3" ] || echo "# got $2, expected $3" >&2
+    [ "$2" = "$3" ]
+    timed_result $? "$1"
+}
 
-job program 12
-exits 1 "the same job and the line of a program" "$LOCKSTEP" why --json "$LOCKSTEP_STATE/runs/program"
-is "has a straggler, too" "$(field kind)" '"straggler"'
-is "which waits for its data" "$(field layer)" '"data"'
-is "and no disk is blamed" "$(field device)" 'null'
+of_the_kernel()
+{
+    job kernel 3
+    timed_exits 1 "a job in which one rank waits for its data" "$LOCKSTEP" why --json "$LOCKSTEP_STATE/runs/kernel"
+    timed_is "has a straggler" "$(field kind)" '"straggler"'
+    timed_is "for the storage" "$(field layer)" '"storage"'
+    timed_is "the disk" "$(field device)" '"nvme0"'
+    timed_is "that does not respond" "$(field cause)" '"disk does not respond"'
+    grep -q 'kernel log' "$TAP/out"
+    timed_result $? "which its kernel log shows"
+    ok "judged again it is" "$LOCKSTEP" why --replay "$LOCKSTEP_STATE/runs/kernel"
+    has "the same" 'byte-equal' "$TAP/out"
+}
+
+of_a_program()
+{
+    job program 12
+    timed_exits 1 "the same job and the line of a program" "$LOCKSTEP" why --json "$LOCKSTEP_STATE/runs/program"
+    timed_is "has a straggler, too" "$(field kind)" '"straggler"'
+    timed_is "which waits for its data" "$(field layer)" '"data"'
+    is "and no disk is blamed" "$(field device)" 'null'
+}
+
+timed of_the_kernel
+timed of_a_program
 done_testing
