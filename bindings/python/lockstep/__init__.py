@@ -16,6 +16,7 @@ calls that could never be right.
 import contextlib
 
 from . import _layout, _where
+from ._late import is_on_device, late
 from ._probe import complain, probe
 from ._requests import requests
 from ._steps import steps
@@ -95,13 +96,16 @@ class phase(contextlib.ContextDecorator):
 def metric(**values):
     """Numbers of the step now open: loss, grad_norm, tokens, length_squares, micro_batches.
 
-    A tensor on a device is left out: reading it would wait for the device.  Give its `.item()` where
-    the program has it anyway.
+    Nothing waits for a device: loss and grad_norm on one are copied behind the step and recorded a few steps
+    later, other tensors there are left out.  Give `.item()` where the program has it anyway.
     """
     for name, value in values.items():
         if name not in _METRICS:
             raise TypeError("%r: a metric is one of %s" % (name, ", ".join(_METRICS)))
         place = getattr(value, "device", None)
+        if name in ("loss", "grad_norm") and is_on_device(value):
+            late.take(_METRICS.index(name) + 1, value)
+            continue
         if value is None or getattr(place, "type", "cpu") != "cpu":
             continue
         try:

@@ -26,7 +26,8 @@ DTYPES = {
     "bool": 15, "complex64": 16, "complex128": 17, "other": 18, "mixed": 19,
 }
 DTYPE_UNKNOWN, DTYPE_OTHER, DTYPE_MIXED = 0, 18, 19
-METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5}
+METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5,
+           "values_late": 6}
 COMM_KINDS = {"other": 0, "world": 1, "dp": 2, "tp": 3, "pp": 4, "cp": 5, "ep": 6}
 
 REQUEST_CHECKPOINT = 1

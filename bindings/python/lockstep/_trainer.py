@@ -5,6 +5,7 @@ Where lockstep is attached, its hooks see the rest (data, forward, backward, opt
 evaluation); else the callbacks mark of it what their trainer tells them.
 """
 from . import _abi
+from ._late import is_on_device, late
 from ._probe import complain, probe
 from ._steps import steps
 
@@ -53,7 +54,9 @@ class Trainer:
         if self.silent():
             return
         self.phase(None)
-        if loss is not None and getattr(getattr(loss, "device", None), "type", "cpu") == "cpu":
+        if is_on_device(loss):
+            late.take(_abi.METRICS["loss"], loss)
+        elif loss is not None and getattr(getattr(loss, "device", None), "type", "cpu") == "cpu":
             try:
                 probe.metric(_abi.METRICS["loss"], float(loss))
             except (TypeError, ValueError):

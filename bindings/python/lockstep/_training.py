@@ -7,7 +7,8 @@ and comparing those is as it was.
 import weakref
 
 from . import _torch
-from ._loop import GRAD_NORM, loop
+from ._late import is_on_device, late
+from ._loop import GRAD_NORM, LOSS, loop
 from ._probe import probe
 from ._wrap import wraps
 
@@ -25,6 +26,14 @@ def _value(tensor):
     return value if type(value) is float else None
 
 
+def _take_late(metric, tensor):
+    """A scalar that its device has."""
+    if isinstance(tensor, (tuple, list)) and len(tensor) == 1:
+        tensor = tensor[0]
+    if probe.handle and type(tensor) is _torch.Tensor and is_on_device(tensor):
+        late.take(metric, tensor)
+
+
 # ---- backward ----
 
 run_backward = None  # (original, args, kwargs), once there is a reducer whose buckets are seen: _ddp.py
@@ -37,17 +46,20 @@ def hook_autograd(module):
     def backward(*args, **kwargs):
         if _torch.compiling() or not loop.awake():
             return original(*args, **kwargs)
-        loss = None
+        loss = of = None
         loop.backward_begin()
         try:
             if run_backward is None:
                 result = original(*args, **kwargs)
             else:
                 result = run_backward(original, args, kwargs)
-            loss = _value(args[0] if args else kwargs.get("tensors"))
+            of = args[0] if args else kwargs.get("tensors")
+            loss = _value(of)
             return result
         finally:
             loop.backward_end(loss)
+            if loss is None and of is not None:
+                _take_late(LOSS, of)
 
     module.backward = backward
 
@@ -163,6 +175,8 @@ def hook_clip(module):
             value = _value(norm)
             if value is not None:
                 probe.metric(GRAD_NORM, value)
+            else:
+                _take_late(GRAD_NORM, norm)
         return norm
 
     module.clip_grad_norm_ = clip_grad_norm_

@@ -97,6 +97,9 @@ static void values_fill(const struct lab *lab, uint32_t rank, struct fact_step *
                                         (1 + lab->fault.loss[rank]);
     ret->metric[LOCKSTEP_METRIC_GRAD_NORM] =
         0.7 * (1 + 0.1 * rand_normal(&rand)) * (1 + lab->fault.norm[rank]);
+    if (lab->fault.values_late)
+        ret->metric_set |= 1u << LOCKSTEP_METRIC_VALUES_LATE;
+    ret->metric[LOCKSTEP_METRIC_VALUES_LATE] = lab->fault.values_late;
 }
 
 void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)

@@ -64,6 +64,7 @@ struct lab_fault {
     uint64_t flipped[LAB_RANKS];             /* added to what the parameters are */
     uint64_t frozen[LAB_RANKS];              /* they stay what they were after so many updates */
     double loss[LAB_RANKS], norm[LAB_RANKS]; /* times 1 + this much */
+    uint32_t values_late;                    /* they are those of so many steps before */
     int64_t checkpoint_ns;                   /* at the end of this step, with the device idle */
     int64_t checkpoint_more_ns[LAB_RANKS];   /* ... of one rank */
     int64_t eval_ns;                         /* the same, an evaluation */

@@ -459,6 +459,29 @@ static void a_loss_that_is_no_number_is_named_where_it_began(void **state)
     bench_close(&bench);
 }
 
+/* Those of a device arrive some steps later, and say so. */
+static void a_late_loss_is_of_the_step_that_computed_it(void **state)
+{
+    struct lab_config config = config_of(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 5;
+    const struct verdict *verdict;
+
+    (void)state;
+    bench.lab->fault.values_late = 8;
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
+    bench.lab->fault.loss[rank] = NAN;
+    lab_judge(bench.lab, &bench.judge);
+    for (uint32_t i = 0; i < 8; i++)
+        bench.lab->fault.loss[i] = NAN;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    verdict = only(&bench, 1, &rank);
+    assert_int_equal(verdict->since_step, BEFORE - 8);
+    assert_true(has_text(verdict, "loss is not finite in step 12 on 1 of 8 ranks"));
+    assert_true(has_text(verdict, "the last clean step is 11"));
+    bench_close(&bench);
+}
+
 static void a_gradient_that_spoils_the_next_loss_is_named_where_it_began(void **state)
 {
     struct lab_config config = config_of(1, 1, 4);
@@ -628,6 +651,7 @@ int main(void)
         cmocka_unit_test(a_stage_that_stands_still_is_named),
         cmocka_unit_test(accumulated_gradients_rightly_change_nothing),
         cmocka_unit_test(a_loss_that_is_no_number_is_named_where_it_began),
+        cmocka_unit_test(a_late_loss_is_of_the_step_that_computed_it),
         cmocka_unit_test(a_gradient_that_spoils_the_next_loss_is_named_where_it_began),
         cmocka_unit_test(a_loss_that_is_no_number_on_all_at_once_names_nobody),
         cmocka_unit_test(scaled_losses_have_infinite_norms_now_and_then),

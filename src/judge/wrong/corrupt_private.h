@@ -84,8 +84,8 @@ struct moments_point {            /* the newest checkpoint, as far as the notes 
     char verdict[20];             /* its id; "": none */
 };
 
-struct streak { /* consecutive steps in which some value was not finite */
-    uint64_t step;
+struct streak {          /* consecutive steps in which some value was not finite */
+    uint64_t step, last; /* that the values are of */
     uint32_t steps;
     bool loss; /* of some rank's loss */
     bool reported;

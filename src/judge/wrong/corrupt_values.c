@@ -32,6 +32,18 @@ static bool corrupt_value_of(const struct job_step *job_step, uint32_t rank, int
     return true;
 }
 
+/* The step that a rank's values are of: those of a device arrive later, on all ranks by as many steps. */
+static uint64_t corrupt_value_step(const struct job_step *job_step, uint32_t rank)
+{
+    const struct fact_step *step = &job_step->step_of[rank];
+    double late = step->metric_set & 1u << LOCKSTEP_METRIC_VALUES_LATE
+                      ? step->metric[LOCKSTEP_METRIC_VALUES_LATE]
+                      : 0;
+
+    return late >= 0 && late <= (double)job_step->step ? job_step->step - (uint64_t)late
+                                                       : job_step->step;
+}
+
 /* ---- not finite ---- */
 
 /* Counts the values of this step; true: some value is not finite. */
@@ -47,6 +59,8 @@ static bool corrupt_step_count(const struct judge_state *judge, struct streak *r
             ret->reporters[which]++;
             ret->not_finite[which] += !field_is_finite(value);
             *finite |= field_is_finite(value);
+            if (!field_is_finite(value))
+                ret->step = MIN(ret->step, corrupt_value_step(judge->job_step, rank));
         }
     }
     ret->loss = ret->not_finite[VALUE_LOSS] > 0;
@@ -84,8 +98,7 @@ static void corrupt_streak_begin(const struct judge_state *judge, struct corrupt
     }
 }
 
-static void corrupt_streak_describe(const struct judge_state *judge,
-                                    const struct corrupt_book *book, struct verdict *draft)
+static void corrupt_streak_describe(const struct corrupt_book *book, struct verdict *draft)
 {
     const struct streak *streak = &book->streak;
     int which = corrupt_streak_value(streak);
@@ -101,7 +114,7 @@ static void corrupt_streak_describe(const struct judge_state *judge,
                         "all reporting ranks had it in the same step, so no rank can be named");
     if (streak->steps > 1)
         verdict_because(draft, "metric", "%u steps in a row up to step %llu", streak->steps,
-                        (unsigned long long)judge->job_step->step);
+                        (unsigned long long)streak->last);
     if (streak->step > 0)
         verdict_because(draft, "metric", "the last clean step is %llu: all values were finite",
                         (unsigned long long)streak->step - 1);
@@ -151,7 +164,7 @@ static void corrupt_streak_accuse(struct judge_state *judge, const struct corrup
     draft.confidence = draft.rank_count ? 0.85 : 0.7;
     draft.since_step = book->streak.step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    corrupt_streak_describe(judge, book, &draft);
+    corrupt_streak_describe(book, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         tracked->seen_step = judge->job_step->step;
@@ -171,6 +184,7 @@ static void corrupt_not_finite_step(struct judge_state *judge, struct corrupt_bo
         corrupt_streak_begin(judge, book, &now);
     else
         book->streak.steps++;
+    book->streak.last = now.step;
     book->streak.loss |= now.loss;
     /* Scaled losses begin with a scale that is too large, so the first norms may be infinite. */
     if (!book->streak.loss &&
@@ -210,7 +224,7 @@ static void jumps_note(const struct judge_state *judge, struct corrupt_book *boo
             continue;
         height = corrupt_value_height(judge, at, which, value);
         if (height > risen && !at->risen[which])
-            at->rise_step[which] = judge->job_step->step;
+            at->rise_step[which] = corrupt_value_step(judge->job_step, rank);
         at->risen[which] = height > risen;
         at->jump_values[which] = height >= 1 ? at->jump_values[which] + 1 : 0;
         at->high_values[which] = height > risen && height < 1 ? at->high_values[which] + 1 : 0;
@@ -280,7 +294,7 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
     snprintf(draft.cause, sizeof(draft.cause), "its %s jumped first", values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,
-                    (unsigned long long)judge->job_step->step,
+                    (unsigned long long)corrupt_value_step(judge->job_step, draft.rank[0]),
                     corrupt_typical_value(&book->rank[draft.rank[0]].values, which));
     verdict_because(&draft, "metric", "in step %llu it jumped on %u of %u ranks, by now on %u",
                     (unsigned long long)jump->step, jump->began, jump->reporters, jump->ranks);
