@@ -93,6 +93,13 @@ const struct log_pattern patterns_launch[] = {
 
     SIGNAL("Segmentation fault (core dumped)", LAYER_USER_CODE, 85, "segmentation fault",
            ADVICE_CORE, read_own),
+    SIGNAL("line #: # Segmentation fault", LAYER_USER_CODE, 80, "segmentation fault", ADVICE_CORE,
+           NULL),
+    SIGNAL("line #: # Bus error", LAYER_HOST_MEMORY, 80, "bus error", ADVICE_BUS, NULL),
+    SIGNAL("line #: # Illegal instruction", LAYER_FRAMEWORK, 80,
+           "illegal instruction: the program was built for another CPU", ADVICE_CPU, NULL),
+    SIGNAL("line #: # Floating point exception", LAYER_USER_CODE, 80, "floating point exception",
+           ADVICE_CORE, NULL),
     SIGNAL("Segmentation fault*python", LAYER_USER_CODE, 75, "segmentation fault", ADVICE_CORE,
            read_shell),
     SIGNAL("^Segmentation fault$", LAYER_USER_CODE, 75, "segmentation fault", ADVICE_CORE, NULL),
