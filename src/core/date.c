@@ -123,8 +123,8 @@ static size_t date_with_zone(const char *text, const char *rest, struct tm *tm, 
 
 static size_t date_with_year(const char *text, int64_t *ret_ns)
 {
-    static const char *const formats[] = { "%Y-%m-%d", "%Y/%m/%d", "%Y-%b-%d", "%Y:%m:%d",
-                                           "%m/%d/%Y", "%d/%b/%Y" };
+    static const char *const formats[] = { "%Y-%m-%d", "%Y/%m/%d", "%Y-%b-%d",
+                                           "%Y:%m:%d", "%m/%d/%Y", "%d/%b/%Y" };
 
     if (!isdigit((unsigned char)text[0]) || !isdigit((unsigned char)text[1]))
         return 0;

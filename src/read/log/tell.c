@@ -386,8 +386,9 @@ static bool tell_is_possible(const struct log_line *line)
 static bool tell_is_hypothetical(const struct log_line *line)
 {
     static const char *const words[] = {
-        "might ",        "deprecat",      "to avoid",        "early stop", "earlystop", "from scratch",
-        "using default", "defaulting to", "will be ignored", "not needed", "optional",
+        "might ",          "deprecat",     "to avoid",      "early stop",
+        "earlystop",       "from scratch", "using default", "defaulting to",
+        "will be ignored", "not needed",   "optional",
     };
 
     return tell_fits(line, words, COUNT(words)) || tell_is_possible(line);

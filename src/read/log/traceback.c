@@ -29,7 +29,8 @@ size_t exception_name(const char *text, const char *end, bool any_name)
                                            "Unsupported" };
     const char *at = text, *last = text;
 
-    if (text == end || (!isalpha((unsigned char)*text) && *text != '_')) /* _pickle.UnpicklingError */
+    if (text == end ||
+        (!isalpha((unsigned char)*text) && *text != '_')) /* _pickle.UnpicklingError */
         return 0;
     while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '.')) {
         if (*at++ == '.')

@@ -60,17 +60,23 @@ bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
     return words_failed(scan, &words) && gpu_driver(scan, event);
 }
 
-/* AMD's driver.  What fails while it asks for clocks and temperatures, and what it tells after a reset, hurts nobody. */
-bool words_amdgpu(const struct kernel_scan *scan, struct kernel_event *event)
+/* Drivers of AMD, Intel and Habana.  What fails while they ask for clocks and temperatures, and what they report after a
+ * reset, hurts nobody.
+ */
+bool words_drm(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = {
         { "Fatal error", "failed to respond", "failed to response", "not done with your previous",
           "eset failed", "VRAM is lost", "unrecoverable", "hang detected", "device_ip_init failed",
-          "hardware error", "ECC Fatal" },
+          "hardware error", "ECC Fatal", "GPU HANG", "wedged", "Timedout job", "heartbeat failed",
+          "reset request timed out", "CAT error", "Going to reset device" },
         { "succeeded", "correctable hardware errors detected in total", "optional" }
     };
 
-    return words_failed(scan, &words) && gpu_amd(scan, event);
+    if (!words_failed(scan, &words))
+        return false;
+    scan_pci_in(scan->text, scan->end, false, event->device);
+    return true;
 }
 
 /* "pcieport 0000:89:02.0: DPC: unmasked uncorrectable error detected"; at boot it lists what it can do. */
