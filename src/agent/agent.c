@@ -659,14 +659,19 @@ static int agent_on_finding(void *user, const struct finding *finding)
     return outbox_finding(&agent->outbox, finding);
 }
 
-static size_t agent_jobs(void *user, uint32_t *pid, size_t room)
+static size_t agent_jobs(void *user, uint32_t *pid, size_t room, bool *cut)
 {
     const struct agent *agent = user;
     size_t count = 0;
 
-    for (size_t i = 0; i < agent->entries && count < room; i++) {
-        if (agent->entry[i].watch && (pid[count] = watch_pid(agent->entry[i].watch)))
-            count++;
+    for (size_t i = 0; i < agent->entries; i++) {
+        if (!agent->entry[i].watch || !watch_pid(agent->entry[i].watch))
+            continue;
+        if (count == room) {
+            *cut = true;
+            break;
+        }
+        pid[count++] = watch_pid(agent->entry[i].watch);
     }
     return count;
 }

@@ -110,12 +110,14 @@ static void sensors_on_finding(void *user, const struct finding *finding, uint32
 static void sensors_jobs(struct node_sensors *carrier, int64_t now_ns)
 {
     uint32_t pid[SENSE_JOBS];
+    bool cut = false;
+    size_t count;
 
     if (!carrier->settings.jobs || (carrier->jobs_ns && now_ns - carrier->jobs_ns < JOBS_NS))
         return;
     carrier->jobs_ns = now_ns;
-    sense_set_jobs(carrier->sense, pid,
-                   carrier->settings.jobs(carrier->settings.user, pid, COUNT(pid)));
+    count = carrier->settings.jobs(carrier->settings.user, pid, COUNT(pid), &cut);
+    sense_set_jobs(carrier->sense, pid, count, cut);
 }
 
 void node_sensors_turn(struct node_sensors *carrier, int64_t now_ns)

@@ -18,8 +18,8 @@ struct node_sensors_settings {
     const char *kmsg; /* kernel records; NULL: /dev/kmsg */
     /* Takes a finding; -errno: not now.  It is then lost, and counted. */
     int (*put)(void *user, const struct finding *finding);
-    /* The processes of jobs, at most `room`; returns their number.  NULL: not known. */
-    size_t (*jobs)(void *user, uint32_t *pid, size_t room);
+    /* The processes of jobs, at most `room`; returns their number, and sets `cut` if there are more.  NULL: not known. */
+    size_t (*jobs)(void *user, uint32_t *pid, size_t room, bool *cut);
     void *user;
 };
 

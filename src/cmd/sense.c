@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <json-c/json.h>
@@ -47,7 +48,8 @@ static const struct opt sense_opts[] = {
       "--sysroot no other source is read",
       NULL, false },
     { "only", 0, OPT_TEXT, offsetof(struct sense_settings, only), "NAME",
-      "only this source: kmsg, gpu, fabric, pcie, host, storage or leftovers", NULL, false },
+      "only this source: kmsg, gpu, fabric, pcie, host, storage, metadata or leftovers", NULL,
+      false },
     { "explain", 0, OPT_U32, offsetof(struct sense_settings, explain), "XID",
       "print what an Xid means, and exit", NULL, false },
     { .name = NULL },
@@ -100,6 +102,18 @@ static struct json_object *sense_finding_json(const struct finding *finding, uin
     return object;
 }
 
+/* Of a kernel log, how many messages one finding stands for: those that follow from its cause are among them, so it did not
+ * happen so often.  Of a port that is up again the count is a time.
+ */
+static void print_count(const struct finding *finding)
+{
+    if (finding->count < 2 || finding->kind == FINDING_PORT)
+        return;
+    printf(finding->origin == FINDING_FROM_SENSOR ? " (%" PRIu32 " times)"
+                                                  : " (%" PRIu32 " messages)",
+           finding->count);
+}
+
 static void print_text(const struct finding *finding, uint32_t line)
 {
     char time[32] = "-", clean[256];
@@ -108,8 +122,7 @@ static void print_text(const struct finding *finding, uint32_t line)
         time_format_utc(finding->real_ns, time);
     printf("%s %-5s %-10s %s", time, finding_severity_name(finding->severity),
            finding_kind_name(finding->kind), show_clean(finding->text, clean, sizeof(clean)));
-    if (finding->count > 1)
-        printf(" (%" PRIu32 " times)", finding->count);
+    print_count(finding);
     if (finding->action)
         printf("; suggested: %s", action_name(finding->action));
     if (line)
@@ -156,11 +169,11 @@ static int sense_explain(uint32_t code)
     return 0;
 }
 
-/* What could not be read, once.  Returns true if the kernel log is among it. */
+/* What could not be read, once.  Returns true if the kernel log is among it, or all that there is. */
 static bool print_not_observed(const struct sense *sense)
 {
     struct sense_state state[STATES_MAX];
-    size_t count = sense_states(sense, state, STATES_MAX);
+    size_t count = sense_states(sense, state, STATES_MAX), missing = 0;
     bool kernel = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -169,8 +182,9 @@ static bool print_not_observed(const struct sense *sense)
         log_info("not observed: %s: %s", state[i].sensor->name,
                  state[i].why[0] ? state[i].why : strerror(-state[i].result));
         kernel |= strcmp(state[i].sensor->name, "kmsg") == 0 && state[i].result != -ENODEV;
+        missing++;
     }
-    return kernel;
+    return kernel || missing == count;
 }
 
 static void sense_wait_until(const struct sense *sense)
@@ -231,6 +245,25 @@ static bool sense_is_sensor(const char *name)
     return false;
 }
 
+static const char *sense_source_names(char *out, size_t room)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < sensor_count && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", sensors[i]->name);
+    return out;
+}
+
+/* A file, unlike a FIFO or a device, may be of another machine, and so may a tree: only their own lines say which. */
+static bool sense_is_foreign(const struct sense_settings *settings)
+{
+    struct stat st;
+
+    return settings->root[0] ||
+           (settings->kmsg && stat(settings->kmsg, &st) == 0 && S_ISREG(st.st_mode));
+}
+
 static int sense_run(int argc, char **argv)
 {
     struct sense_settings settings = { .root = "" };
@@ -246,13 +279,17 @@ static int sense_run(int argc, char **argv)
     if (settings.explain)
         return sense_explain(settings.explain);
     if (settings.only && !sense_is_sensor(settings.only)) {
-        log_error("no source '%s'", settings.only);
+        char names[128];
+
+        log_error("no source '%s'; there are %s", settings.only,
+                  sense_source_names(names, sizeof(names)));
         return 2;
     }
     gethostname(node, sizeof(node) - 1);
     place = (struct sense_place){ .root = settings.root,
                                   .kmsg = settings.kmsg,
                                   .node = node,
+                                  .foreign = sense_is_foreign(&settings),
                                   .from_start = settings.once || settings.kmsg };
     if (settings.kmsg && !settings.root[0] && !settings.only)
         settings.only = "kmsg";
@@ -268,7 +305,7 @@ static int sense_run(int argc, char **argv)
         return sense_follow(sense, &print);
     cmd_sense_step(sense, &print);
     if (!print.count && !settings.json)
-        puts("nothing found");
+        puts(hidden ? "nothing found in what could be read" : "nothing found");
     if (print.count)
         return 1;
     return hidden ? 2 : 0;

@@ -123,7 +123,8 @@ static size_t date_with_zone(const char *text, const char *rest, struct tm *tm, 
 
 static size_t date_with_year(const char *text, int64_t *ret_ns)
 {
-    static const char *const formats[] = { "%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%b/%Y" };
+    static const char *const formats[] = { "%Y-%m-%d", "%Y/%m/%d", "%Y-%b-%d",
+                                           "%Y:%m:%d", "%m/%d/%Y", "%d/%b/%Y" };
 
     if (!isdigit((unsigned char)text[0]) || !isdigit((unsigned char)text[1]))
         return 0;
@@ -131,7 +132,7 @@ static size_t date_with_year(const char *text, int64_t *ret_ns)
         struct tm tm = { 0 };
         const char *rest;
 
-        if ((i < 2) != !!isdigit((unsigned char)text[2]))
+        if ((i < 4) != !!isdigit((unsigned char)text[2]))
             continue;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"

@@ -184,15 +184,20 @@ static int environment_file_read(int proc_fd, const char *name, size_t most, cha
     return 0;
 }
 
-static int environment_take_variables(int proc_fd, struct environment *environment)
+/* The image before the variables, whose text these change. */
+static int environment_take_variables(int proc_fd, const char *mountinfo,
+                                      struct environment *environment)
 {
     CLEAN(free_clean) char *text = NULL;
     size_t bytes;
     int result = environment_file_read(proc_fd, "environ", ENVIRON_BYTES, &text, &bytes);
 
-    if (result == 0)
-        environment_add_variables(environment, text, bytes);
-    return result;
+    if (result < 0)
+        return result;
+    environment_add_image(environment, proc_fd,
+                          &(struct environment_texts){ text, bytes, mountinfo });
+    environment_add_variables(environment, text, bytes);
+    return 0;
 }
 
 /* ---- libraries ---- */
@@ -244,15 +249,14 @@ static void environment_take_libraries(int proc_fd, struct environment *environm
 }
 
 /* As the process sees it: its own mounts and its own network. */
-static void environment_take_storage(const char *root, int proc_fd, struct environment *environment)
+static void environment_take_storage(const char *root, int proc_fd, const char *mountinfo,
+                                     struct environment *environment)
 {
-    CLEAN(free_clean) char *mounts = NULL, *routes = NULL;
+    CLEAN(free_clean) char *routes = NULL;
     size_t bytes;
 
-    if (environment_file_read(proc_fd, "mountinfo", MOUNTS_BYTES, &mounts, &bytes) < 0)
-        return;
     environment_file_read(proc_fd, "net/route", MOUNTS_BYTES, &routes, &bytes);
-    environment_add_storage(environment, root, mounts, routes ? routes : "");
+    environment_add_storage(environment, root, mountinfo, routes ? routes : "");
 }
 
 static void environment_take_node(const char *root, struct environment *environment)
@@ -282,14 +286,17 @@ int environment_collect_at(const char *root, int proc_fd, struct environment *re
 {
     struct environment environment = { .pair = calloc(ENVIRONMENT_PAIRS,
                                                       sizeof(struct environment_pair)) };
+    CLEAN(free_clean) char *mounts = NULL;
+    size_t bytes;
     int result;
 
     if (!environment.pair)
         return err_nomem(err);
+    environment_file_read(proc_fd, "mountinfo", MOUNTS_BYTES, &mounts, &bytes);
     environment_take_node(root, &environment);
-    environment_take_storage(root, proc_fd, &environment);
+    environment_take_storage(root, proc_fd, mounts ? mounts : "", &environment);
     environment_take_libraries(proc_fd, &environment);
-    result = environment_take_variables(proc_fd, &environment);
+    result = environment_take_variables(proc_fd, mounts ? mounts : "", &environment);
     if (result < 0) {
         free(environment.pair);
         return err_set(err, result, "environ: %s", strerror(-result));

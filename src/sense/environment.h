@@ -34,6 +34,19 @@ void environment_add_libraries(struct environment *environment, int memory, char
 void environment_add_storage(struct environment *environment, const char *root,
                              const char *mountinfo, const char *routes);
 
+/* ---- environment_image.c ---- */
+
+struct environment_texts {
+    const char *variables; /* NAME=VALUE, each ended by NUL */
+    size_t variables_bytes;
+    const char *mountinfo;
+};
+/* "image": what the container runtime calls it; "image.root": its file system; "image.os" and "image.packages": the
+ * distribution, and a digest of its packages, from the root directory of the process in `proc_fd`.
+ */
+void environment_add_image(struct environment *environment, int proc_fd,
+                           const struct environment_texts *texts);
+
 /* ---- for the files of this part ---- */
 void environment_pair_add(struct environment *environment, const char *name, const char *value,
                           bool digest);

@@ -79,7 +79,7 @@ struct finding sense_finding(const struct sense_now *now, unsigned kind, unsigne
 
 void sense_report(struct sense_report *report, struct finding *finding, uint32_t line)
 {
-    if (!finding->node[0])
+    if (!finding->node[0] && !report->sense->place.foreign)
         snprintf(finding->node, sizeof(finding->node), "%s", report->sense->place.node);
     if (!finding->id[0])
         finding_identify(finding);
@@ -187,8 +187,9 @@ void sense_destroy(struct sense *sense)
     free(sense);
 }
 
-void sense_set_jobs(struct sense *sense, const uint32_t *pid, size_t count)
+void sense_set_jobs(struct sense *sense, const uint32_t *pid, size_t count, bool cut)
 {
+    sense->jobs.cut = cut || count > SENSE_JOBS;
     sense->jobs.count = MIN(count, (size_t)SENSE_JOBS);
     memcpy(sense->jobs.pid, pid, sense->jobs.count * sizeof(*pid));
 }

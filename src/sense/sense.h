@@ -15,8 +15,8 @@ typedef void sense_sink(void *user, const struct finding *finding, uint32_t line
 int sense_create(const struct sense_place *place, const char *only, struct sense **ret);
 void sense_destroy(struct sense *sense); /* NULL is allowed */
 
-/* The processes of jobs, as they are now: at most SENSE_JOBS. */
-void sense_set_jobs(struct sense *sense, const uint32_t *pid, size_t count);
+/* The processes of jobs, as they are now: at most SENSE_JOBS.  `cut`: there are more. */
+void sense_set_jobs(struct sense *sense, const uint32_t *pid, size_t count, bool cut);
 
 /* Reads what is due.  The sink is called for each finding, in the order of observation. */
 void sense_step(struct sense *sense, const struct sense_now *now, sense_sink *sink, void *user);

@@ -20,6 +20,7 @@
 struct sense_jobs { /* processes of jobs on this node: ranks, or all of users who run one */
     uint32_t pid[SENSE_JOBS];
     size_t count; /* 0: none is known */
+    bool cut;     /* there are more */
 };
 
 struct sense_place {  /* where to read; the texts outlive the sensors */
@@ -30,6 +31,7 @@ struct sense_place {  /* where to read; the texts outlive the sensors */
     const char *node;              /* name of this node */
     const struct sense_jobs *jobs; /* as they are now; set by sense_create() */
     bool from_start;               /* records that were written before now count, too */
+    bool foreign; /* files of another machine: what does not name its node has none */
 };
 
 struct sense_now {

@@ -13,6 +13,7 @@ extern const struct sensor sensor_fabric;
 extern const struct sensor sensor_pcie;
 extern const struct sensor sensor_host;
 extern const struct sensor sensor_storage;
+extern const struct sensor sensor_metadata;
 extern const struct sensor sensor_leftovers;
 
 #endif

@@ -41,6 +41,7 @@ struct storage {
     size_t disks;
     struct disk_controller controller[DISKS_MAX];
     size_t controllers;
+    bool cut; /* there are more than are observed */
     const struct sense_jobs *jobs;
     struct job_disks *used;
     const struct sense_now *now;
@@ -79,11 +80,15 @@ static struct disk *disk_find(struct storage *storage, const char *name)
         if (strcmp(storage->disk[i].name, name) == 0)
             return &storage->disk[i];
     }
-    if (storage->disks == DISKS_MAX || strlen(name) >= sizeof(disk->name) ||
-        strncmp(name, "loop", 4) == 0 || strncmp(name, "ram", 3) == 0 ||
-        strncmp(name, "dm-", 3) == 0 || strncmp(name, "md", 2) == 0 ||
+    if (strlen(name) >= sizeof(disk->name) || strncmp(name, "loop", 4) == 0 ||
+        strncmp(name, "ram", 3) == 0 || strncmp(name, "dm-", 3) == 0 ||
+        strncmp(name, "md", 2) == 0 ||
         !tree_number(&storage->tree, &spinning, "/sys/block/%s/queue/rotational", name))
         return NULL;
+    if (storage->disks == DISKS_MAX) {
+        storage->cut = true;
+        return NULL;
+    }
     *disk = (struct disk){ .spinning = spinning != 0 };
     snprintf(disk->name, sizeof(disk->name), "%s", name);
     storage->disks++;
@@ -164,7 +169,11 @@ static void storage_nvme_seen(struct storage *storage, const char *name)
             return;
         }
     }
-    if (storage->controllers == DISKS_MAX || strlen(name) >= sizeof(storage->controller[0].name) ||
+    if (storage->controllers == DISKS_MAX) {
+        storage->cut = true;
+        return;
+    }
+    if (strlen(name) >= sizeof(storage->controller[0].name) ||
         tree_read(&storage->tree, text, sizeof(text), "/sys/class/nvme/%s/transport", name) <= 0 ||
         strcmp(text, "pcie") != 0)
         return;
@@ -208,23 +217,43 @@ static void storage_nvme_state(void *user, const char *name)
     sense_hold(storage->report, &finding);
 }
 
+static void storage_disks(struct storage *storage)
+{
+    char text[65536];
+    int size = tree_read(&storage->tree, text, sizeof(text), "/proc/diskstats");
+
+    for (char *line = text, *end; size > 0 && *line; line = end) {
+        end = line + strcspn(line, "\n");
+        end += *end == '\n';
+        disk_line(storage, line);
+    }
+    storage->cut |= size >= (int)sizeof(text) - 1;
+}
+
+/* A disk that nobody looks at is not healthy for that. */
+static void storage_not_observed(struct storage *storage)
+{
+    struct finding finding;
+
+    if (!storage->cut)
+        return;
+    finding = sense_finding(storage->now, FINDING_SENSOR, FINDING_CLASS_HOST, FINDING_INFO,
+                            "storage", "only %d disks are observed, and there are more", DISKS_MAX);
+    sense_hold(storage->report, &finding);
+}
+
 static int storage_read(void *state, const struct sense_now *now, struct sense_report *report)
 {
     struct storage *storage = state;
-    char text[32768];
 
     storage->now = now;
     storage->report = report;
+    storage->cut = false;
     job_disks_look(storage->used, &storage->tree, storage->jobs, now->mono_ns);
-    if (tree_read(&storage->tree, text, sizeof(text), "/proc/diskstats") > 0) {
-        for (char *line = text, *end; *line; line = end) {
-            end = line + strcspn(line, "\n");
-            end += *end == '\n';
-            disk_line(storage, line);
-        }
-    }
+    storage_disks(storage);
     tree_list(&storage->tree, "/sys/class/nvme", storage_nvme_state, storage);
     storage_nvme_gone(storage);
+    storage_not_observed(storage);
     return 0;
 }
 

@@ -17,6 +17,21 @@
 
 #include "core/clean.h"
 
+#define LIST_BYTES 4096 /* who has so much room expects a list */
+
+/* One read of a list in /proc gives a page of it, whatever room there is.  What is short is read at once. */
+static ssize_t tree_read_all(int fd, char *out, size_t room)
+{
+    ssize_t bytes = read(fd, out, room);
+    size_t used = bytes > 0 ? (size_t)bytes : 0;
+
+    while (room >= LIST_BYTES && bytes > 0 && used < room) {
+        bytes = read(fd, out + used, room - used);
+        used += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return bytes < 0 && !used ? -1 : (ssize_t)used;
+}
+
 static int tree_read_path(const char *path, char *out, size_t room)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -25,7 +40,7 @@ static int tree_read_path(const char *path, char *out, size_t room)
     out[0] = '\0';
     if (fd < 0)
         return -errno;
-    bytes = read(fd, out, room - 1);
+    bytes = tree_read_all(fd, out, room - 1);
     if (bytes < 0) {
         out[0] = '\0';
         return -errno;
@@ -139,9 +154,11 @@ int tree_list_some(const struct tree *tree, const char *folder, unsigned most, t
     dir = opendir(path);
     if (!dir)
         return -errno;
-    while (count < most && (entry = readdir(dir))) {
+    while ((entry = readdir(dir))) {
         if (entry->d_name[0] == '.')
             continue;
+        if (count == most)
+            return -E2BIG;
         each(user, entry->d_name);
         count++;
     }

@@ -28,7 +28,7 @@ bool tree_field(const char *text, const char *word, int64_t *ret);
 typedef void tree_each(void *user, const char *name);
 int tree_list(const struct tree *tree, const char *folder, tree_each *each, void *user);
 
-/* The same for the first `most` names, in any order: for folders whose size another user decides. */
+/* The same for the first `most` names, in any order: for folders whose size another user decides.  -E2BIG: there are more. */
 int tree_list_some(const struct tree *tree, const char *folder, unsigned most, tree_each *each,
                    void *user);
 

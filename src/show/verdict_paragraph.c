@@ -93,28 +93,43 @@ static void verdict_put_echoes(struct paragraph *paragraph, const struct verdict
     }
 }
 
+/* A job that a scheduler or a person ended did not crash: that is its heading, and the cause goes on behind it. */
+static const char *verdict_heading(const struct verdict *verdict, const char **cause)
+{
+    static const char outside[] = "ended from outside";
+    size_t bytes = strlen(outside);
+
+    *cause = verdict->cause;
+    if (verdict->kind != VERDICT_CRASH || strncmp(verdict->cause, outside, bytes) != 0 ||
+        strncmp(verdict->cause + bytes, ": ", 2) != 0)
+        return verdict_kind_name(verdict->kind);
+    *cause = verdict->cause + bytes + 2;
+    return outside;
+}
+
 /* "rank 3 failed first", or that it is not known which */
-static void verdict_put_cause(struct paragraph *paragraph, const struct verdict *verdict)
+static void verdict_put_cause(struct paragraph *paragraph, const struct verdict *verdict,
+                              const char *cause)
 {
     char who[640];
 
     if (verdict->rank_count || verdict->node_count)
-        paragraph_put(paragraph, "%s: %s.", verdict_who(verdict, who, sizeof(who)), verdict->cause);
+        paragraph_put(paragraph, "%s: %s.", verdict_who(verdict, who, sizeof(who)), cause);
     else
-        paragraph_put(paragraph, "%s.", verdict->cause);
-    if (!verdict->rank_count && verdict->kind == VERDICT_CRASH)
+        paragraph_put(paragraph, "%s.", cause);
+    if (!verdict->rank_count && verdict->kind == VERDICT_CRASH && cause == verdict->cause)
         paragraph_put(paragraph, "These files do not show which rank.");
 }
 
 void verdict_paragraph(const struct verdict *verdict, const struct show_style *style, FILE *out)
 {
     struct paragraph paragraph = { .out = out, .width = style->width ? style->width : SHOW_WIDTH };
-    const char *kind = verdict_kind_name(verdict->kind);
+    const char *cause, *kind = verdict_heading(verdict, &cause);
     char time[32];
 
     fprintf(out, "%s%s%s:", show_begin(style, SHOW_BAD), kind, show_end(style));
     paragraph.column = strlen(kind) + 1;
-    verdict_put_cause(&paragraph, verdict);
+    verdict_put_cause(&paragraph, verdict, cause);
     verdict_put_evidence(&paragraph, verdict);
     verdict_put_echoes(&paragraph, verdict);
     paragraph_put(&paragraph, "To do: %s", verdict_advice(verdict));

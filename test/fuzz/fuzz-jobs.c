@@ -1,6 +1,6 @@
 /* fuzz-jobs.c - what /proc says about the files and the control groups of a job's processes.
  *
- * The first byte selects the parser.
+ * The first byte selects the parser.  Counters of file servers are among it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,6 +11,7 @@
 #include "core/clean.h"
 #include "sense/job/job_cgroups.h"
 #include "sense/job/job_mounts.h"
+#include "sense/job/metadata_stats.h"
 
 #define UPPER 256
 
@@ -31,17 +32,36 @@ static void check_mount(const struct job_mount *mount)
 
 static void mounts(const char *text)
 {
+    static struct job_mounts index; /* too large for the stack */
     struct job_mount mount;
 
-    if (job_mounts_find(text, 29, 0, &mount))
+    job_mounts_index(&index, text);
+    if (job_mounts_find(&index, 29, 0, &mount))
         check_mount(&mount);
-    if (job_mounts_find(text, 0, 44, &mount)) {
+    if (job_mounts_find(&index, 0, 44, &mount)) {
         check_mount(&mount);
         if (mount.major)
             abort();
     }
     if (job_mounts_of_path(text, "/data/set/0", &mount))
         check_mount(&mount);
+}
+
+static void check_stats(void *user, const struct metadata_stats *stats)
+{
+    (void)user;
+    if (stats->ops < 0 || stats->ms < 0 || stats->data < 0 ||
+        strnlen(stats->name, sizeof(stats->name)) == sizeof(stats->name))
+        abort();
+}
+
+static void servers(const char *text)
+{
+    struct metadata_stats stats = { .ops = 0 };
+
+    metadata_nfs_read(text, check_stats, NULL);
+    metadata_lustre_read(text, &stats);
+    check_stats(NULL, &stats);
 }
 
 static void groups(char *text)
@@ -69,6 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         mounts(text);
     else if (data[0] == 'c')
         groups(text);
+    else if (data[0] == 's')
+        servers(text);
     else if (data[0] == 'f' && job_fdinfo_mount(text) < 0)
         abort();
     else

@@ -50,5 +50,5 @@ exits 1 "an exception of the program" "$LOCKSTEP" why --json "$TAP/user.log"
 lacks "gives no advice about files of a run of lockstep" 'rank-N\.log' "$TAP/out"
 printf 'srun: error: Node failure on gpu-0044\nslurmstepd: error: *** JOB 777 ON gpu-0040 CANCELLED AT 2026-11-17T03:00:00 DUE TO NODE FAILURE ***\n' >"$TAP/node.log"
 exits 1 "a node that failed" "$LOCKSTEP" why "$TAP/node.log"
-has "is named, and not the first node of the job" '^crash: node gpu-0044: ended from outside' "$TAP/out"
+has "is named, and not the first node of the job" '^ended from outside: node gpu-0044: a node of the job failed' "$TAP/out"
 done_testing

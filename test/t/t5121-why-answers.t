@@ -87,4 +87,64 @@ for files in kern.log 'train.log kern.log' 'train.log undated.txt' undated.txt; 
     has "and the node is to be rebooted" 'To do: Drain the node and reboot it, as the driver asks' text
 done
 
+# Jobs that somebody else ended.
+cat >cancelled.log <<'END'
+step 10 loss 2.0
+/var/spool/slurmd/job4711/slurm_script: line 12: 2324 Killed                  python train.py
+slurmstepd: error: *** JOB 4711 ON n7 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT ***
+srun: error: n7: task 3: Killed
+END
+why "a time limit, with what was killed written before and behind it" cancelled.log
+has "is the heading" '^ended from outside: the job reached its time limit\.' "$TAP/text"
+lacks "and nobody lacked memory" 'lack of memory' "$TAP/text"
+
+# Which memory was used up.
+oom='oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/a,task=python3,pid=77,uid=5'
+echo "[Wed Nov 18 10:12:01 2026] $oom" >oom.txt
+why "a node without memory" oom.txt
+has "has other advice" 'a memory limit of the job would not have helped' "$TAP/text"
+echo "[Wed Nov 18 10:12:01 2026] $oom" | sed 's/NONE/MEMCG/' >oom.txt
+why "than a cgroup without memory" oom.txt
+has "whose limit is to be raised" 'Raise the memory limit of the job' "$TAP/text"
+is "a line with a date is sure" "$(verdict confidence)" 0.8
+echo "[ 1843.30] $oom" >oom.txt
+why "a line without a date" oom.txt
+is "is not: it may be older than the job" "$(verdict confidence)" 0.55
+printf 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n' >stack.log
+why "a segmentation fault with its stack" stack.log
+has "needs no other run to get one" 'Read the stack that the log shows' "$TAP/text"
+
+# Two jobs in one folder: each has its own cause, and what followed from it.
+mkdir jobs
+cat >jobs/a.log <<'END'
+2026-11-18 10:00:00,000 INFO step 5 loss 2.1
+2026-11-18 10:00:10,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+END
+cat >jobs/b.log <<'END'
+2026-11-18 10:20:00,000 ERROR OSError: [Errno 28] No space left on device
+2026-11-18 10:20:05,000 ERROR torch.distributed.DistBackendError: NCCL error: Connection closed by remote peer n3<4711>
+END
+cat >jobs/c.log <<'END'
+2026-11-18 23:20:05,000 ERROR torch.distributed.DistBackendError: NCCL error: Connection closed by remote peer n4<4712>
+END
+"$LOCKSTEP" why --json jobs >"$TAP/out" 2>&1
+is "lines of one job follow from no error of another" "$(python3 -c '
+import json, sys
+for one in json.load(open(sys.argv[1]))["verdicts"]:
+    print(one["layer"], sorted(line["file"] for line in one["echoes"]))' "$TAP/out" | sort | tr '\n' ' ')" \
+    "gpu-memory [] storage ['b.log'] "
+cp jobs/b.log again.log
+sed 's/10:20/10:29/' jobs/b.log >again-2.log
+why "the same error of two attempts" again.log again-2.log
+is "is one verdict" "$(verdict layer)" '"storage"'
+
+# Files that nobody can read.
+mkdir unread
+head -c 600 /dev/zero | tr '\0' '\001' >unread/core
+exits 3 "a folder without anything that can be read" "$LOCKSTEP" why unread
+has "says so" 'none of 1 file could be read' "$TAP/out"
+echo 'step 1' >unread/a.log
+exits 3 "a folder with a log that shows nothing" "$LOCKSTEP" why unread
+has "does not" 'these files do not show a cause' "$TAP/out"
+has "but counts the others" '1 of 2 files could not be read' "$TAP/out"
 done_testing

@@ -35,6 +35,21 @@ is "and what the driver asks for, never for a line that a program wrote" "$(fiel
 is "which is marked" "$(field origin | tr '\n' ' ')" 'kernel user-written kernel '
 is "and believed less" "$(field confidence | tr '\n' ' ')" '0.95 0.5 0.95 '
 
+is "which does not say of which node they are" "$(field node | sort -u)" None
+exits 1 "the same as text" "$LOCKSTEP" sense --once --kmsg "$TAP/kmsg"
+has "counts messages of a burst" 'then Xid 63, 94, 154 \(4 messages\)' "$TAP/out"
+lacks "and does not say that the first came so often" ' times\)' "$TAP/out"
+echo 'Nov 18 10:12:01 n7 kernel: EXT4-fs (sda1): Aborting journal on device sda1-8.' >"$TAP/named"
+exits 1 "a line that names its node" "$LOCKSTEP" sense --once --json --kmsg "$TAP/named"
+is "keeps it" "$(field node)" n7
+is "and a device does not end with the dot of the sentence" "$(field device)" sda1-8
+
+exits 2 "a source that is not known" "$LOCKSTEP" sense --once --only foo
+has "is answered with those that are" 'kmsg, gpu, fabric, pcie, host, storage, metadata, leftovers' "$TAP/err"
+mkdir "$TAP/empty"
+exits 2 "a tree without any source" "$LOCKSTEP" sense --once --sysroot "$TAP/empty"
+has "is not healthy" 'nothing found in what could be read' "$TAP/out"
+
 head -n 1 "$TAP/kmsg" >"$TAP/benign"
 exits 0 "a boot message" "$LOCKSTEP" sense --once --json --kmsg "$TAP/benign"
 is "is no finding" "$(cat "$TAP/out")" ""
@@ -69,7 +84,7 @@ kill $sense
 wait $sense 2>/dev/null
 
 "$LOCKSTEP" doctor --json >"$TAP/out" 2>"$TAP/err"
-for name in kmsg gpu fabric pcie host storage leftovers; do
+for name in kmsg gpu fabric pcie host storage metadata leftovers; do
     has "doctor lists the sensor $name" "\"sensor $name\"" "$TAP/out"
 done
 done_testing

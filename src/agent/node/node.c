@@ -368,15 +368,25 @@ static int node_on_finding(void *user, const struct finding *finding)
     return node_facts_finding(node->facts, finding, NULL);
 }
 
-/* Of users who have a run here, by what the kernel says of their processes: a ring may name any process. */
-static size_t node_jobs(void *user, uint32_t *pid, size_t room)
+/* Of users who have a run here, by what the kernel says of their processes: a ring may name any process.  Each user has the
+ * same share of the room, and what one leaves is for those who follow.
+ */
+static size_t node_jobs(void *user, uint32_t *pid, size_t room, bool *cut)
 {
     const struct node *node = user;
-    size_t count = 0;
+    size_t count = 0, users = 0;
 
+    for (size_t i = 0; i < node->users; i++)
+        users += node->user[i].runs > 0;
     for (size_t i = 0; node->owners && i < node->users; i++) {
-        if (node->user[i].runs)
-            count += owners_processes(node->owners, node->user[i].uid, pid + count, room - count);
+        size_t share, all;
+
+        if (!node->user[i].runs)
+            continue;
+        share = (room - count) / users--;
+        all = owners_processes(node->owners, node->user[i].uid, pid + count, share);
+        *cut |= all > share;
+        count += MIN(all, share);
     }
     return count;
 }

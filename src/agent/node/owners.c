@@ -122,11 +122,14 @@ size_t owners_processes(const struct owners *owners, uid_t uid, uint32_t *pid, s
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < owners->now.size && count < room; i++) {
+    for (size_t i = 0; i < owners->now.size; i++) {
         const struct map_slot *slot = &owners->now.slot[i];
 
-        if (slot->used && slot->value == uid)
-            pid[count++] = (uint32_t)slot->key;
+        if (!slot->used || slot->value != uid)
+            continue;
+        if (count < room)
+            pid[count] = (uint32_t)slot->key;
+        count++;
     }
     return count;
 }

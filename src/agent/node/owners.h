@@ -23,7 +23,7 @@ void owners_destroy(struct owners *owners); /* NULL is fine */
 void owners_run(struct owners *owners, uid_t uid, const char *run, int64_t now_ns);
 /* A finding names this process: reported before the finding. */
 void owners_process(struct owners *owners, uint32_t pid);
-/* The processes of a user, as of the last look; returns how many there is room for. */
+/* The processes of a user, as of the last look, at most `room`; returns how many there are. */
 size_t owners_processes(const struct owners *owners, uid_t uid, uint32_t *pid, size_t room);
 void owners_turn(struct owners *owners, int64_t now_ns); /* looks at /proc when it is due */
 

@@ -12,7 +12,10 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "core/time.h"
 
+#define OUTSIDE_LINES 10
+#define OUTSIDE_NS (60 * NS_PER_S)
 #define YEAR_NS INT64_C(31556952000000000)
 
 uint8_t log_ended(const struct logs *logs, uint32_t rank)
@@ -140,20 +143,33 @@ static void log_prefer_root(struct log_case *of)
     }
 }
 
+/* Several programs write into one log: what the shell says of the end may stand shortly before what the scheduler says. */
+static bool log_is_with(const struct log_item *outside, const struct log_item *item)
+{
+    const struct log_event *a = item->event, *b = outside->event;
+
+    if (a->log != b->log || a->part != b->part || b->confidence < 80)
+        return false;
+    return a->line < b->line && b->line - a->line <= OUTSIDE_LINES &&
+           (!a->real_ns || !b->real_ns || b->real_ns - a->real_ns <= OUTSIDE_NS);
+}
+
 /* What is killed after the job was cancelled was killed by that. */
 static void log_prefer_outside(struct log_case *of)
 {
     const struct log_item *outside = NULL;
 
-    for (size_t i = 0; i < of->items; i++) {
+    for (size_t i = 0; i < of->items && !outside; i++)
+        outside = of->item[i].event->kind == LOG_EVENT_OUTSIDE ? &of->item[i] : NULL;
+    for (size_t i = 0; i < of->items && outside; i++) {
         struct log_item *item = &of->item[i];
         const struct log_event *event = item->event;
+        bool killed = (event->kind == LOG_EVENT_SIGNAL && event->layer == LAYER_UNKNOWN) ||
+                      ((event->kind == LOG_EVENT_EXIT || event->kind == LOG_EVENT_ROOT) &&
+                       (event->value < 0 || event->value > 128));
+        bool ended = killed || event->kind == LOG_EVENT_EXIT || event->kind == LOG_EVENT_ROOT;
 
-        if (event->kind == LOG_EVENT_OUTSIDE && !outside)
-            outside = item;
-        if (outside && log_before(outside, item) &&
-            (event->kind == LOG_EVENT_EXIT || event->kind == LOG_EVENT_ROOT ||
-             (event->kind == LOG_EVENT_SIGNAL && event->layer == LAYER_UNKNOWN)))
+        if ((ended && log_before(outside, item)) || (killed && log_is_with(outside, item)))
             item->strength = LOG_NO_CAUSE;
     }
 }
@@ -260,6 +276,47 @@ void log_case_fini(struct log_case *of)
     *of = (struct log_case){ 0 };
 }
 
+static bool log_is_duplicate(const struct verdict *a, const struct verdict *b)
+{
+    if (a->kind != b->kind || a->layer != b->layer || strcmp(a->cause, b->cause) != 0 ||
+        strcmp(a->device, b->device) != 0 || a->rank_count != b->rank_count ||
+        a->node_count != b->node_count)
+        return false;
+    for (uint32_t i = 0; i < MIN(a->rank_count, VERDICT_RANKS); i++) {
+        if (a->rank[i] != b->rank[i])
+            return false;
+    }
+    for (uint32_t i = 0; i < MIN(a->node_count, VERDICT_NODES); i++) {
+        if (strcmp(a->node[i], b->node[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Attempts of one job, and jobs of one program, die of the same: that is one verdict, with the lines of all of them. */
+static void log_merge_duplicates(struct findings *findings, size_t from)
+{
+    for (size_t i = from; i < findings->count; i++) {
+        struct verdict *first = &findings->verdict[i];
+
+        for (size_t k = i + 1; k < findings->count;) {
+            const struct verdict *other = &findings->verdict[k];
+
+            if (!log_is_duplicate(first, other)) {
+                k++;
+                continue;
+            }
+            for (uint32_t line = 0; line < other->because_count; line++) {
+                if (first->because_count < VERDICT_LINES)
+                    first->because[first->because_count++] = other->because[line];
+            }
+            memmove(&findings->verdict[k], other + 1,
+                    (findings->count - k - 1) * sizeof(*findings->verdict));
+            findings->count--;
+        }
+    }
+}
+
 int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings)
 {
     CLEAN(log_case_fini) struct log_case of = { 0 };
@@ -284,6 +341,7 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
     if (result >= 0)
         result = log_add_nodes(&of);
     log_name_places(logs, findings);
+    log_merge_duplicates(findings, before);
     /* A job that died of something else has better things to report. */
     return result < 0 || findings->count > before || findings->count
                ? result

@@ -6,6 +6,7 @@
 #define LOCKSTEP_AUTOPSY_LOG_LOG_CASE_H
 
 #include "autopsy/postmortem_private.h"
+#include "core/time.h"
 
 enum log_strength { /* how well an event explains that a job ended */
     LOG_NO_CAUSE,
@@ -14,6 +15,10 @@ enum log_strength { /* how well an event explains that a job ended */
     LOG_MEDIUM, /* may itself follow from something that the logs do not show */
     LOG_STRONG,
 };
+
+/* An error of its own in another log, so much later, is another fault: only waiting takes longer. */
+#define LOG_OTHER_NS (600 * NS_PER_S)
+#define LOG_UNDATED 0.55 /* confidence in a kernel's message without a date, at most */
 
 struct log_item {
     const struct log_event *event;

@@ -15,7 +15,6 @@
 #include "core/map.h"
 #include "core/time.h"
 
-#define UNDATED 0.55               /* confidence in a kernel's message without a date, at most */
 #define APART_NS (1800 * NS_PER_S) /* errors of one end are nearer to each other */
 #define APART_LINES 4000
 #define TOGETHER_NS (120 * NS_PER_S) /* the same error on other ranks is the same fault */
@@ -90,8 +89,11 @@ static bool log_comes_after_another(const struct log_heads *heads, const struct 
     for (size_t i = 0; i < heads->count; i++) {
         const struct log_item *other = heads->item[i];
 
-        if (other != item && log_before(other, item) && !log_alike(other, item) &&
-            !log_is_far(other, item))
+        if (other == item || !log_before(other, item) || log_alike(other, item) ||
+            log_is_far(other, item))
+            continue;
+        if (item->strength < LOG_STRONG || other->event->log == item->event->log ||
+            item->when_ns - other->when_ns <= LOG_OTHER_NS)
             return true;
     }
     return false;
@@ -189,7 +191,7 @@ int log_report(struct log_case *of, struct log_item *item)
     snprintf(verdict->cause, sizeof(verdict->cause), "%s", event->cause);
     verdict->confidence = event->confidence ? event->confidence / 100.0 : 0.7;
     if (item->undated)
-        verdict->confidence = MIN(verdict->confidence, UNDATED);
+        verdict->confidence = MIN(verdict->confidence, LOG_UNDATED);
     verdict->advice = event->advice;
     verdict->since_real_ns = event->real_ns;
     log_report_part(verdict, item);

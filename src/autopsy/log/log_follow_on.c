@@ -7,8 +7,10 @@
 
 #include "autopsy/log/log_case.h"
 #include "core/clean.h"
+#include "core/time.h"
 
-#define KINDS_MAX 64 /* of follow-on errors that are listed one by one */
+#define FOLLOWS_NS (3900 * NS_PER_S) /* after its cause, at most */
+#define KINDS_MAX 64                 /* of follow-on errors that are listed one by one */
 
 /* One line for all that mean the same: how many, and where the first stands. */
 struct follow {
@@ -17,11 +19,37 @@ struct follow {
     uint32_t last_rank;
 };
 
-static bool is_follow_on(const struct log_item *item, const struct log_item *cause)
+/* Logs of several jobs lie in one folder.  Whoever waits for a collective may wait for an hour, and ends then; what comes
+ * later is of another job, and so is what has a cause of its own in its log.
+ */
+static bool follow_is_of_another(const struct log_case *of, const struct log_item *item,
+                                 const struct log_item *cause)
+{
+    if (!item->when_ns || !cause->when_ns || item->when_ns <= cause->when_ns)
+        return false;
+    if (item->when_ns - cause->when_ns > FOLLOWS_NS)
+        return true;
+    if (item->event->log == cause->event->log)
+        return false;
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_item *other = &of->item[i];
+
+        if (other->strength == LOG_STRONG && other->event->log == item->event->log &&
+            (other == item || log_before(other, item)) &&
+            other->when_ns - cause->when_ns > LOG_OTHER_NS && !log_alike(other, cause))
+            return true;
+    }
+    return false;
+}
+
+static bool is_follow_on(const struct log_case *of, const struct log_item *item,
+                         const struct log_item *cause)
 {
     const struct log_event *event = item->event;
 
     if (item->used || event->kind >= LOG_EVENT_XID || (cause && log_before(item, cause)))
+        return false;
+    if (cause && follow_is_of_another(of, item, cause))
         return false;
     if (cause && item->strength == LOG_STRONG && !log_before(cause, item))
         return false; /* another cause, in files that cannot be compared */
@@ -48,6 +76,19 @@ static size_t follow_add(struct follow *list, size_t count, const struct log_ite
     return MAX(count, at + 1);
 }
 
+/* What is killed because the job was ended did not lack memory. */
+static void follow_text(const struct log_event *event, const struct log_item *cause, char *out,
+                        size_t room)
+{
+    static const char guess[] = ", mostly for lack of memory";
+    const char *at = strstr(event->cause, guess);
+
+    if (at && cause && cause->event->kind == LOG_EVENT_OUTSIDE)
+        snprintf(out, room, "%.*s%s", (int)(at - event->cause), event->cause, at + strlen(guess));
+    else
+        snprintf(out, room, "%s", event->cause);
+}
+
 void log_add_echoes(const struct log_case *of, struct verdict *verdict,
                     const struct log_item *cause)
 {
@@ -55,18 +96,20 @@ void log_add_echoes(const struct log_case *of, struct verdict *verdict,
     size_t count = 0;
 
     for (size_t i = 0; i < of->items; i++) {
-        if (is_follow_on(&of->item[i], cause))
+        if (is_follow_on(of, &of->item[i], cause))
             count = follow_add(list, count, &of->item[i]);
     }
     for (size_t i = 0; i < count; i++) {
         const struct log_event *event = list[i].first->event;
+        char text[sizeof(event->cause)];
 
+        follow_text(event, cause, text, sizeof(text));
         if (list[i].ranks > 1)
-            postmortem_echo(verdict, event, "%s (%zu ranks)", event->cause, list[i].ranks);
+            postmortem_echo(verdict, event, "%s (%zu ranks)", text, list[i].ranks);
         else if (list[i].count > 1)
-            postmortem_echo(verdict, event, "%s (%zu lines)", event->cause, list[i].count);
+            postmortem_echo(verdict, event, "%s (%zu lines)", text, list[i].count);
         else
-            postmortem_echo(verdict, event, "%s", event->cause);
+            postmortem_echo(verdict, event, "%s", text);
     }
 }
 

@@ -359,13 +359,33 @@ int log_find_hang(struct log_case *of)
 
 /* ---- a peer is gone, and nothing shows why ---- */
 
+/* "communication failed" says no more than that there was something.  The lines behind it often say what: "Last error: ..." */
+#define LOST_NEAR 8
+
+static bool log_says_little(const struct log_event *event)
+{
+    return strncmp(event->cause, "communication failed", 20) == 0;
+}
+
 static const struct log_item *log_first_lost(const struct log_case *of)
 {
+    const struct log_item *first = NULL;
+
     for (size_t i = 0; i < of->items; i++) {
-        if (of->item[i].event->kind == LOG_EVENT_LOST_PEER)
-            return &of->item[i];
+        const struct log_item *item = &of->item[i];
+
+        if (item->event->kind != LOG_EVENT_LOST_PEER)
+            continue;
+        if (!first)
+            first = item;
+        if (!log_says_little(first->event))
+            return first;
+        if (!log_says_little(item->event) && item->event->log == first->event->log &&
+            item->event->part == first->event->part &&
+            item->event->line - first->event->line <= LOST_NEAR)
+            return item;
     }
-    return NULL;
+    return first;
 }
 
 static size_t log_name_quiet(const struct log_case *of, struct verdict *verdict)

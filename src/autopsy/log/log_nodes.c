@@ -10,6 +10,9 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+#define NEED_DATES                                                                                 \
+    "the kernel log with dates (dmesg -T, journalctl -k): its line has none and may be older "     \
+    "than the job"
 #define RECOVERY_NS (600 * NS_PER_S) /* the driver says so late, at most, what it asks for */
 
 /* Evidence of the node for a verdict that names the rank it is about, or the only one there is. */
@@ -55,9 +58,7 @@ static void log_add_evidence(struct verdict *verdict, const struct log_item *ite
     if (sure)
         verdict->confidence = MAX(verdict->confidence, 0.95);
     if (item->undated)
-        verdict->would_decide =
-            "the kernel log with dates (dmesg -T, journalctl -k): its line has none and may "
-            "be older than the job";
+        verdict->would_decide = NEED_DATES;
 }
 
 static bool log_line_names(const char *what, uint32_t rank)
@@ -104,10 +105,10 @@ static struct verdict *log_set_apart(struct verdict *among, uint32_t rank, const
     return alone;
 }
 
-static int log_report_node(const struct log_event *event, uint32_t rank, const char *run,
-                           struct findings *findings)
+static int log_report_node(const struct log_case *of, const struct log_item *item)
 {
-    struct verdict *verdict = findings_add(findings, run, VERDICT_NODE_FAULT, event->layer);
+    const struct log_event *event = item->event;
+    struct verdict *verdict = findings_add(of->findings, of->run, VERDICT_NODE_FAULT, event->layer);
 
     if (!verdict)
         return -ENOMEM;
@@ -115,13 +116,19 @@ static int log_report_node(const struct log_event *event, uint32_t rank, const c
     snprintf(verdict->device, sizeof(verdict->device), "%s", event->device);
     if (event->kind == LOG_EVENT_NODE && event->layer == LAYER_HOST_MEMORY)
         verdict->advice = "Drain the node, and replace the memory module that the line names.";
-    if (rank != LOG_EVENT_NO_RANK)
-        log_name_rank(verdict, rank);
+    else if (event->kind == LOG_EVENT_OOM_KILL)
+        verdict->advice = event->advice;
+    if (item->rank != LOG_EVENT_NO_RANK)
+        log_name_rank(verdict, item->rank);
     postmortem_name_node(verdict, event->node);
     postmortem_because(verdict, event);
     verdict->confidence = event->kind == LOG_EVENT_XID || event->kind == LOG_EVENT_OOM_KILL ? 0.8
                           : event->library                                                  ? 0.45
                                                                                             : 0.5;
+    if (!item->when_ns && !event->library) {
+        verdict->confidence = MIN(verdict->confidence, LOG_UNDATED);
+        verdict->would_decide = NEED_DATES;
+    }
     verdict_identify(verdict);
     return 0;
 }
@@ -166,9 +173,7 @@ static int log_add_node(struct log_case *of, const struct log_item *item)
         log_add_evidence(verdict, item);
         return 0;
     }
-    return log_is_reported(of->findings, event)
-               ? 0
-               : log_report_node(event, item->rank, of->run, of->findings);
+    return log_is_reported(of->findings, event) ? 0 : log_report_node(of, item);
 }
 
 static bool log_is_recovery_of(const struct verdict *verdict, const struct log_item *item)

@@ -136,6 +136,26 @@ static const char *artifacts_plural(size_t count)
     return count == 1 ? "" : "s";
 }
 
+/* Why there is no verdict: what was read shows nothing, or nothing was read. */
+static void artifacts_print_nothing(const struct artifact_inquiry *inquiry)
+{
+    const struct artifacts *artifacts = &inquiry->artifacts;
+
+    if (inquiry->findings.well)
+        puts("nothing is wrong in these files");
+    else if (artifacts->skipped == artifacts->files)
+        printf(
+            "cannot tell: none of %zu file%s could be read as a log, a flight-recorder dump or a\n"
+            "profiler trace\n",
+            artifacts->files, artifacts_plural(artifacts->files));
+    else
+        puts("cannot tell: these files do not show a cause.  Logs of all ranks and of the\n"
+             "launcher, the kernel log of each node (dmesg -T) and flight-recorder dumps\n"
+             "would help.");
+    if (artifacts->skipped && artifacts->skipped < artifacts->files && !inquiry->findings.well)
+        printf("%zu of %zu files could not be read\n", artifacts->skipped, artifacts->files);
+}
+
 static void artifacts_print_text(const struct artifact_inquiry *inquiry)
 {
     const struct artifacts *artifacts = &inquiry->artifacts;
@@ -144,10 +164,7 @@ static void artifacts_print_text(const struct artifact_inquiry *inquiry)
     for (size_t i = 0; i < inquiry->findings.count; i++)
         verdict_paragraph(&inquiry->findings.verdict[i], &style, stdout);
     if (!inquiry->findings.count)
-        puts(inquiry->findings.well ? "nothing is wrong in these files"
-                                    : "cannot tell: these files do not show a cause.  Logs of all "
-                                      "ranks and of the\nlauncher, the kernel log of each node "
-                                      "(dmesg -T) and flight-recorder dumps\nwould help.");
+        artifacts_print_nothing(inquiry);
     if (artifacts->trace_files)
         printf("from %zu profiler trace%s\n", artifacts->trace_files,
                artifacts_plural(artifacts->trace_files));

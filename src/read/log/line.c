@@ -142,6 +142,23 @@ static size_t line_take_syslog(struct prefix *prefix, const char *at)
     return host + 1 + program + pid + 1;
 }
 
+/* "18506:21252 ", "(4119976) ": process and thread behind a date */
+static size_t line_take_threads(struct prefix *prefix, const char *at)
+{
+    size_t colon = *at == ':', open = at[colon] == '(';
+    size_t pid = strspn(at + colon + open, "0123456789"), all = colon + open + pid;
+    int64_t number;
+
+    if (!prefix->dated || !pid || pid > 9 || (!open && (at[all] != ':' || colon)) ||
+        (open && at[all] != ')') || !line_number(at + colon + open, at + all, &number))
+        return 0;
+    all += 1 + (open ? 0 : strspn(at + all + 1, "0123456789"));
+    if (at[all] != ' ')
+        return 0;
+    prefix->line->pid = (uint32_t)MIN(number, INT32_MAX);
+    return all;
+}
+
 /* "stderr F ", of container runtimes */
 static size_t line_take_container(struct prefix *prefix, const char *at)
 {
@@ -501,6 +518,7 @@ static size_t (*const prefixes[])(struct prefix *prefix, const char *at) = {
     line_take_level_of_kernel,
     line_take_date,
     line_take_syslog,
+    line_take_threads,
     line_take_container,
     line_take_mpirun,
     line_take_horovodrun,

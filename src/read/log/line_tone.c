@@ -12,11 +12,34 @@
 #include "read/log/line.h"
 #include "read/log/matcher.h"
 
+/* "|CCL_WARN|", "[UCX_INFO]", "<warning>": a level, perhaps behind the name of its program, as a field of the beginning */
+static bool tone_is_field(const struct log_line *line)
+{
+    static const char *const levels[] = { "WARN", "WARNING", "INFO", "NOTICE", "DEBUG",
+                                          "warn", "warning", "info", "notice", "debug" };
+    const char *end = MIN(line->end, line->raw + 100);
+
+    for (const char *at = line->raw; at < end; at++) {
+        if (at == line->raw || !strchr("|[<_", at[-1]))
+            continue;
+        for (size_t i = 0; i < COUNT(levels); i++) {
+            size_t bytes = strlen(levels[i]);
+
+            if ((size_t)(end - at) > bytes && memcmp(at, levels[i], bytes) == 0 && at[bytes] &&
+                strchr("|]>", at[bytes]))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* NCCL and its plugins print their level behind their name; most of their warnings are errors, and what they only inform of
  * is none, unless it is the status that a function returned ("init.cc:1012 -> 3").
  */
 static bool tone_is_low(const struct log_line *line)
 {
+    if (!line->level && tone_is_field(line))
+        return true;
     if (line_find(line, "NCCL INFO "))
         return !line_find(line, " -> ") && !line_find(line, "retrying (");
     return line->level == LINE_INFO ||

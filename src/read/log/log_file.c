@@ -214,12 +214,30 @@ static void log_event_by_tone(const struct log_line *line, struct log_event *eve
         event->confidence = MIN(event->confidence, WARNED);
 }
 
+/* What another process of the program was sending broke off: that one ended first. */
+static bool log_event_is_cut_off(const struct traceback *traceback, const char *text)
+{
+    static const char *const names[] = { "EOFError", "_pickle.UnpicklingError",
+                                         "ConnectionResetError", "BrokenPipeError" };
+
+    for (size_t i = 0; i < COUNT(names) && traceback->pipe; i++) {
+        if (strncmp(text, names[i], strlen(names[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whatever came first in a chain was the cause; one that no row knows gives way to one that is known. */
 static void log_event_in_chain(struct traceback *traceback, bool generic, struct log_event *event)
 {
     if (traceback->cleanup && event->kind != LOG_EVENT_DESYNC) {
         event->kind = LOG_EVENT_FOLLOW;
         event->confidence = 0;
+    }
+    if (log_event_is_cut_off(traceback, event->text)) {
+        event->kind = LOG_EVENT_FOLLOW;
+        event->confidence = FOLLOWS;
+        snprintf(event->cause, sizeof(event->cause), "another process of the program ended");
     }
     if (traceback->chained && traceback->first == LOG_EVENT_ERROR &&
         event->kind <= LOG_EVENT_TIMEOUT && !(traceback->first_generic && !generic))

@@ -66,6 +66,8 @@ static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_
     if (known)
         return TELL_NOTHING;
     tell = tell_line(line, event);
+    if (tell < TELL_NAMED && log_watch_is_step(line->raw, line->end))
+        return TELL_NOTHING; /* a service that calls all that a program writes to stderr an error */
     if (tell)
         tell = tail_by_tone(line, event, rules->failed, tell);
     return tell == TELL_HINT && !rules->failed && left > LINES_OF_HINTS ? TELL_NOTHING : tell;

@@ -358,17 +358,40 @@ static bool tell_is_idle(const struct log_line *line)
     return 2 * words < line->end - line->text || (info && info - line->raw < 80 && !line->level);
 }
 
+/* "can lead to", "could potentially cause", "may result in": a verb that says what happens, at most one word behind one that
+ * says that it need not.
+ */
+static bool tell_is_possible(const struct log_line *line)
+{
+    static const char *const may[] = { "can", "may", "could", "might", "would" };
+    static const char *const verbs[] = { "cause", "lead", "result", "hang", "fail", "block" };
+    struct log_line rest = *line;
+
+    while ((rest.text = tell_word(&rest, may, COUNT(may)))) {
+        struct log_line next = { .raw = rest.text, .text = rest.text };
+        int words = 0;
+
+        for (next.end = next.text; next.end < line->end && words < 3; next.end++)
+            words += *next.end == ' ';
+        while (next.end < line->end && isalpha((unsigned char)*next.end))
+            next.end++;
+        if (tell_word(&next, verbs, COUNT(verbs)))
+            return true;
+        rest.text++;
+    }
+    return false;
+}
+
 /* What could happen did not, and what was missing was not needed. */
 static bool tell_is_hypothetical(const struct log_line *line)
 {
     static const char *const words[] = {
-        "can lead to", "may lead to",  "could lead to", "may cause",     "can cause",
-        "could cause", "might ",       "deprecat",      "to avoid",      "early stop",
-        "earlystop",   "from scratch", "using default", "defaulting to", "will be ignored",
-        "not needed",  "optional",
+        "might ",          "deprecat",     "to avoid",      "early stop",
+        "earlystop",       "from scratch", "using default", "defaulting to",
+        "will be ignored", "not needed",   "optional",
     };
 
-    return tell_fits(line, words, COUNT(words));
+    return tell_fits(line, words, COUNT(words)) || tell_is_possible(line);
 }
 
 enum tell tell_line(const struct log_line *line, struct log_event *event)

@@ -29,7 +29,8 @@ size_t exception_name(const char *text, const char *end, bool any_name)
                                            "Unsupported" };
     const char *at = text, *last = text;
 
-    if (text == end || !isalpha((unsigned char)*text))
+    if (text == end ||
+        (!isalpha((unsigned char)*text) && *text != '_')) /* _pickle.UnpicklingError */
         return 0;
     while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '.')) {
         if (*at++ == '.')
@@ -106,11 +107,17 @@ static void traceback_frame(struct traceback *traceback, const char *text, const
     static const char *const checkpoint[] = { "torch/serialization.py", "load_checkpoint",
                                               "save_checkpoint", "distributed/checkpoint/",
                                               "dist_checkpointing" };
+    static const char *const pipe[] = { "in spawn_main", "pickle.load(from_parent)",
+                                        "multiprocessing/connection.py",
+                                        "multiprocessing/managers.py",
+                                        "multiprocessing/resource_sharer.py" };
 
     for (size_t i = 0; i < COUNT(cleanup); i++)
         traceback->cleanup |= traceback_text_has(text, end, cleanup[i]);
     for (size_t i = 0; i < COUNT(checkpoint); i++)
         traceback->checkpoint |= traceback_text_has(text, end, checkpoint[i]);
+    for (size_t i = 0; i < COUNT(pipe); i++)
+        traceback->pipe |= traceback_text_has(text, end, pipe[i]);
 }
 
 static bool traceback_is_indented(const char *text, const char *end, uint32_t indent)
@@ -134,6 +141,7 @@ static void traceback_begin(struct tracebacks *tracebacks, uint64_t who,
     traceback->headless = false;
     traceback->open = true;
     traceback->checkpoint = false;
+    traceback->pipe = false;
     traceback->lines_left = LINES_MAX;
 }
 

@@ -16,6 +16,7 @@ struct traceback {
     bool open;           /* its exception has not come */
     bool cleanup;        /* of a finalizer, a destructor or the exit of the program */
     bool checkpoint;     /* a frame saves or loads a checkpoint */
+    bool pipe;           /* a frame reads what another process of the program sends */
     bool chained;        /* another exception came before, and was the cause of this one */
     uint8_t first;       /* what that one was: enum log_event_kind */
     bool first_generic;  /* and no row of the table knew it */

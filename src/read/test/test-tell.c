@@ -67,6 +67,8 @@ static void is_not_told_by_words_alone(void **state)
         "error rate 0.25",                     /* a measure */
         "this may cause an error later",       /* it did not */
         "missing iommu=pt can lead to a hang", /* it did not */
+        "This can potentially cause a hang if the ranks differ",
+        "a barrier without devices could then block NCCL, stuck",
         "sub-process 1 got exception: None",   /* there was none */
         "***************** ERROR *",           /* an ornament */
         "ValueError: the table has seen this", /* an exception at the margin */

@@ -33,6 +33,8 @@
 #define PROCESSES_MAX 128 /* in one look; the next one goes on behind them */
 #define FILES_MAX 512     /* of a process */
 #define MAPS_BYTES (4 << 20)
+#define MOUNTS_BYTES (1 << 20)
+#define CHILDREN_BYTES 16384
 #define STACKED_MAX 64 /* devices below one */
 #define NAME_ROOM 32
 #ifndef P_PIDFD
@@ -46,18 +48,20 @@ struct used_disk {
 
 struct disks_answer { /* of the child */
     char name[DISKS_MAX][NAME_ROOM];
-    uint32_t disks;
-    bool unclear; /* there are files that cannot be followed to disks */
+    uint32_t disks, jobs; /* jobs: processes of jobs that were looked at */
+    bool unclear;         /* there are files that cannot be followed to disks, or too many */
 };
 
 struct disks_look { /* in the child */
     const struct tree *tree;
     struct disks_answer answer;
-    uint32_t pid; /* of the process at hand */
+    uint32_t pid, listed; /* of the process at hand, and of the one whose mounts were read last */
     unsigned files, processes;
     unsigned device[DEVICES_MAX][2]; /* major and minor numbers that were followed already */
     size_t devices;
-    char mounts[65536]; /* mountinfo of the process at hand; "": not read yet */
+    char mounts[MOUNTS_BYTES]; /* mountinfo of the process at hand; "": not read yet */
+    char place[64];            /* the namespace that these mounts are of */
+    struct job_mounts index;
 };
 
 struct job_disks {
@@ -66,6 +70,9 @@ struct job_disks {
     int64_t unclear_ns; /* 0: never */
     int64_t look_ns;    /* when the newest child started */
     size_t next;        /* process of the next look */
+    size_t asked;       /* how many there were at the newest look */
+    size_t round;       /* how many were looked at since all were */
+    bool whole;         /* each of them was looked at once */
     int fd, pidfd;      /* of the child; -1: there is none */
 };
 
@@ -88,6 +95,7 @@ static void disks_note(struct disks_look *look, const char *name)
 struct disks_queue { /* block devices that are still to be followed */
     char name[STACKED_MAX][NAME_ROOM];
     unsigned count;
+    bool cut; /* there are more */
 };
 
 static void disks_enqueue(void *user, const char *name)
@@ -96,6 +104,8 @@ static void disks_enqueue(void *user, const char *name)
 
     if (queue->count < STACKED_MAX && strlen(name) < NAME_ROOM)
         snprintf(queue->name[queue->count++], NAME_ROOM, "%s", name);
+    else
+        queue->cut = true;
 }
 
 /* "nvme0n1p2" is a part of "nvme0n1", which is the folder above it. */
@@ -113,8 +123,10 @@ static void disks_whole(struct disks_look *look, const char *name)
     bytes = readlink(path, target, sizeof(target) - 1);
     target[MAX(bytes, 0)] = '\0';
     slash = strrchr(target, '/');
-    if (!slash)
+    if (!slash) {
+        look->answer.unclear = true;
         return;
+    }
     *slash = '\0';
     slash = strrchr(target, '/');
     disks_note(look, slash ? slash + 1 : target);
@@ -135,7 +147,7 @@ static void disks_block(struct disks_look *look, const char *name)
         if (queue.count == before)
             disks_whole(look, queue.name[i]);
     }
-    if (queue.count == STACKED_MAX)
+    if (queue.cut)
         look->answer.unclear = true;
 }
 
@@ -197,14 +209,36 @@ static void disks_mount_follow(struct disks_look *look, const struct job_mount *
         look->answer.unclear = true;
 }
 
+/* Processes of one job mostly share their mounts, so these are read once for all of them. */
+static bool disks_mounts_read(struct disks_look *look)
+{
+    char path[PATH_MAX], place[sizeof(look->place)] = "";
+    ssize_t bytes;
+    int size;
+
+    if (look->listed == look->pid)
+        return look->mounts[0];
+    look->listed = look->pid;
+    snprintf(path, sizeof(path), "%s/proc/%u/ns/mnt", look->tree->root, look->pid);
+    bytes = readlink(path, place, sizeof(place) - 1);
+    place[MAX(bytes, 0)] = '\0';
+    if (place[0] && look->mounts[0] && strcmp(place, look->place) == 0)
+        return true;
+    memcpy(look->place, place, sizeof(place));
+    size =
+        tree_read(look->tree, look->mounts, sizeof(look->mounts), "/proc/%u/mountinfo", look->pid);
+    job_mounts_index(&look->index, look->mounts);
+    if (size >= (int)sizeof(look->mounts) - 1 || look->index.cut || size == -EACCES)
+        look->answer.unclear = true;
+    return size > 0;
+}
+
 static void disks_mount_find(struct disks_look *look, int id, unsigned minor)
 {
     struct job_mount mount;
 
-    if (!look->mounts[0] && tree_read(look->tree, look->mounts, sizeof(look->mounts),
-                                      "/proc/%u/mountinfo", look->pid) <= 0)
-        return;
-    if (job_mounts_find(look->mounts, id, minor, &mount))
+    /* Mounts that are not in the list are the kernel's own, of memory that processes share. */
+    if (disks_mounts_read(look) && job_mounts_find(&look->index, id, minor, &mount))
         disks_mount_follow(look, &mount);
 }
 
@@ -251,6 +285,8 @@ static void disks_maps(struct disks_look *look)
         disks_map_line(look, line);
         left -= MIN(left, strlen(line));
     }
+    if (!left)
+        look->answer.unclear = true;
     if (file)
         fclose(file);
 }
@@ -260,24 +296,45 @@ static void disks_process(struct disks_look *look, uint32_t pid)
     char folder[64];
 
     look->pid = pid;
-    look->mounts[0] = '\0';
     look->processes++;
     snprintf(folder, sizeof(folder), "/proc/%u/fd", pid);
-    tree_list_some(look->tree, folder, FILES_MAX, disks_file, look);
+    if (tree_list_some(look->tree, folder, FILES_MAX, disks_file, look) == -E2BIG)
+        look->answer.unclear = true;
     disks_maps(look);
 }
 
-/* Its loaders of data read for it. */
-static void disks_family(struct disks_look *look, uint32_t pid)
+/* Its loaders of data read for it.  False: not all of them were looked at. */
+static bool disks_family(struct disks_look *look, uint32_t pid)
 {
-    char text[1024], *at = text, *end;
+    char text[CHILDREN_BYTES], *at = text, *end;
+    int size;
 
     disks_process(look, pid);
-    if (tree_read(look->tree, text, sizeof(text), "/proc/%u/task/%u/children", pid, pid) <= 0)
-        return;
+    size = tree_read(look->tree, text, sizeof(text), "/proc/%u/task/%u/children", pid, pid);
+    if (size <= 0)
+        return true;
+    if (size >= (int)sizeof(text) - 1)
+        look->answer.unclear = true;
     for (unsigned long child; (child = strtoul(at, &end, 10)) > 0 && end != at; at = end) {
-        if (child <= UINT32_MAX && look->processes < PROCESSES_MAX)
+        if (look->processes == PROCESSES_MAX)
+            return false;
+        if (child <= UINT32_MAX)
             disks_process(look, (uint32_t)child);
+    }
+    return true;
+}
+
+/* As many as one look may take.  The next one begins with the first that was left out, or not looked at completely. */
+static void disks_look_at(struct disks_look *look, const struct sense_jobs *jobs, size_t first)
+{
+    for (size_t i = 0; i < jobs->count && look->processes < PROCESSES_MAX; i++) {
+        bool whole = disks_family(look, jobs->pid[(first + i) % jobs->count]);
+
+        if (!whole && i)
+            return;
+        if (!whole)
+            look->answer.unclear = true; /* it has too many for any look */
+        look->answer.jobs++;
     }
 }
 
@@ -295,8 +352,8 @@ __attribute__((noreturn)) static void disks_child(int fd, const struct tree *tre
     if (!look || dup2(fd, CHILD_FD) != CHILD_FD || close_range(CHILD_FD + 1, ~0u, 0) < 0)
         _exit(1);
     look->tree = tree;
-    for (size_t i = 0; i < jobs->count && look->processes < PROCESSES_MAX; i++)
-        disks_family(look, jobs->pid[(first + i) % jobs->count]);
+    look->answer.unclear = jobs->cut;
+    disks_look_at(look, jobs, first);
     send(CHILD_FD, &look->answer, sizeof(look->answer), MSG_NOSIGNAL);
     _exit(0);
 }
@@ -315,7 +372,7 @@ static void disks_start(struct job_disks *disks, const struct tree *tree,
     close(fd[1]);
     disks->pidfd = pid < 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
     disks->fd = fd[0];
-    disks->next += PROCESSES_MAX / 2;
+    disks->asked = jobs->count;
     if (pid > 0 && disks->pidfd < 0) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0); /* it has hardly begun */
@@ -383,6 +440,17 @@ static void disks_used(struct job_disks *disks, const char *name, int64_t now_ns
     oldest->seen_ns = now_ns;
 }
 
+/* Many processes take several looks.  Before all of them were seen, what jobs do not use is not known. */
+static void disks_advance(struct job_disks *disks, uint32_t looked)
+{
+    disks->next += looked;
+    disks->round += looked;
+    if (disks->round >= disks->asked) {
+        disks->whole = true;
+        disks->round = 0;
+    }
+}
+
 /* No answer: what jobs use is not known. */
 static void disks_receive(struct job_disks *disks, int64_t now_ns)
 {
@@ -403,6 +471,7 @@ static void disks_receive(struct job_disks *disks, int64_t now_ns)
         answer.name[i][NAME_ROOM - 1] = '\0';
         disks_used(disks, answer.name[i], now_ns);
     }
+    disks_advance(disks, answer.jobs);
 }
 
 void job_disks_look(struct job_disks *disks, const struct tree *tree, const struct sense_jobs *jobs,
@@ -421,7 +490,7 @@ bool job_disks_has(const struct job_disks *disks, const char *name, int64_t now_
 {
     bool known = false;
 
-    if (disks->unclear_ns && now_ns - disks->unclear_ns < USED_NS)
+    if (!disks->whole || (disks->unclear_ns && now_ns - disks->unclear_ns < USED_NS))
         return true;
     for (size_t i = 0; i < disks->disks; i++) {
         bool used = now_ns - disks->disk[i].seen_ns < USED_NS;

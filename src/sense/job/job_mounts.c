@@ -34,18 +34,74 @@ static const char *mounts_next_line(const char *line)
     return *line ? line + 1 : line;
 }
 
-bool job_mounts_find(const char *mountinfo, int id, unsigned minor, struct job_mount *ret)
+static int mounts_by_id(const void *left, const void *right)
 {
-    for (const char *line = mountinfo; *line; line = mounts_next_line(line)) {
-        struct job_mount mount;
+    const struct job_mounts_line *a = left, *b = right;
 
-        if (!job_mount_read(line, &mount) ||
-            (id ? mount.id != id : mount.major || mount.minor != minor))
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int mounts_by_minor(const void *left, const void *right, void *user)
+{
+    const struct job_mounts *mounts = user;
+    unsigned a = mounts->line[*(const uint16_t *)left].minor;
+    unsigned b = mounts->line[*(const uint16_t *)right].minor;
+
+    return (a > b) - (a < b);
+}
+
+void job_mounts_index(struct job_mounts *mounts, const char *mountinfo)
+{
+    mounts->text = mountinfo;
+    mounts->count = mounts->minors = 0;
+    mounts->cut = false;
+    for (const char *line = mountinfo; *line; line = mounts_next_line(line)) {
+        struct job_mounts_line *one = &mounts->line[mounts->count];
+
+        if (mounts->count == JOB_MOUNTS_MAX) {
+            mounts->cut = true;
+            break;
+        }
+        if (sscanf(line, "%d %*d %u:%u", &one->id, &one->major, &one->minor) != 3)
             continue;
-        *ret = mount;
-        return true;
+        one->at = (uint32_t)(line - mountinfo);
+        mounts->count++;
     }
-    return false;
+    qsort(mounts->line, mounts->count, sizeof(mounts->line[0]), mounts_by_id);
+    for (size_t i = 0; i < mounts->count; i++) {
+        if (!mounts->line[i].major)
+            mounts->by_minor[mounts->minors++] = (uint16_t)i;
+    }
+    qsort_r(mounts->by_minor, mounts->minors, sizeof(mounts->by_minor[0]), mounts_by_minor, mounts);
+}
+
+static const struct job_mounts_line *mounts_of_minor(const struct job_mounts *mounts,
+                                                     unsigned minor)
+{
+    size_t from = 0, to = mounts->minors;
+
+    while (from < to) {
+        size_t middle = (from + to) / 2;
+        const struct job_mounts_line *line = &mounts->line[mounts->by_minor[middle]];
+
+        if (line->minor == minor)
+            return line;
+        if (line->minor < minor)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+bool job_mounts_find(const struct job_mounts *mounts, int id, unsigned minor, struct job_mount *ret)
+{
+    struct job_mounts_line key = { .id = id };
+    const struct job_mounts_line *line =
+        id ? bsearch(&key, mounts->line, mounts->count, sizeof(key), mounts_by_id)
+           : mounts_of_minor(mounts, minor);
+
+    return line && job_mount_read(mounts->text + line->at, ret);
 }
 
 bool job_mounts_of_path(const char *mountinfo, const char *path, struct job_mount *ret)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct job_mount { /* a line of mountinfo */
     int id;
@@ -19,8 +20,25 @@ struct job_mount { /* a line of mountinfo */
 
 /* One line; false: it is none. */
 bool job_mount_read(const char *line, struct job_mount *ret);
+
+/* Where the lines of one mountinfo are, by id and by device: a process may have thousands of files and of mounts. */
+#define JOB_MOUNTS_MAX 4096
+struct job_mounts {
+    const char *text; /* outlives it */
+    size_t count;
+    bool cut; /* there are more */
+    struct job_mounts_line {
+        int id;
+        unsigned major, minor;
+        uint32_t at;
+    } line[JOB_MOUNTS_MAX]; /* sorted by id ... */
+    uint16_t by_minor[JOB_MOUNTS_MAX],
+        minors; /* ... and those without a disk by their minor number */
+};
+void job_mounts_index(struct job_mounts *mounts, const char *mountinfo);
 /* The mount with this id, or with id 0 the one whose device has major number 0 and this minor number. */
-bool job_mounts_find(const char *mountinfo, int id, unsigned minor, struct job_mount *ret);
+bool job_mounts_find(const struct job_mounts *mounts, int id, unsigned minor,
+                     struct job_mount *ret);
 /* The mount that a path lies in. */
 bool job_mounts_of_path(const char *mountinfo, const char *path, struct job_mount *ret);
 /* The upper directory of an overlay; false: it has none. */

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +25,10 @@
 #include "core/time.h"
 #include "sense/environment.h"
 #include "sense/job/job_cgroups.h"
+#include "sense/job/job_mounts.h"
+#include "sense/job/metadata_stats.h"
 #include "sense/sense.h"
+#include "sense/tree.h"
 
 #define FOUND_MAX 32
 #define GPU_DIR "/sys/bus/pci/devices/0000:3b:00.0"
@@ -331,8 +336,8 @@ static void every_sensor_says_how_it_is(void **state)
         assert_true(states[i].result == 0 || states[i].why[0]);
         assert_true(states[i].sensor->fix[0]);
     }
-    assert_int_equal(reads, 4); /* no kernel log, GPU library or GPU device in the tree */
-    assert_int_equal(absent, 3);
+    assert_int_equal(reads, 4); /* no kernel log, GPU library, GPU device or mounts in the tree */
+    assert_int_equal(absent, 4);
     stage_end(&stage);
 }
 
@@ -570,7 +575,7 @@ static void job_begin(struct stage *stage)
     put(stage, "/sys/fs/cgroup/slurm/job_7/cpu.stat", "nr_periods 100\nnr_throttled 10\n");
     put(stage, "/sys/fs/cgroup/slurm/job_7/memory.events", "high 7\nmax 0\noom_kill 2\n");
     put(stage, "/sys/fs/cgroup/slurm/job_7/memory.events.local", "high 0\nmax 0\noom_kill 0\n");
-    sense_set_jobs(stage->sense, pid, COUNT(pid));
+    sense_set_jobs(stage->sense, pid, COUNT(pid), false);
 }
 
 static void limits_of_a_jobs_cgroup_are_findings(void **state)
@@ -635,6 +640,170 @@ static void link_to(const struct stage *stage, const char *target, const char *p
     snprintf(full, sizeof(full), "%s%s", stage->root, path);
     assert_int_equal(unlink(full), 0);
     assert_int_equal(symlink(target, full), 0);
+}
+
+/* ---- lists that are too long ---- */
+
+static void what_is_cut_off_is_not_complete(void **state)
+{
+    CLEAN(free_clean) char *text = malloc(400000);
+    static struct job_mounts index;
+    struct job_mount mount;
+    size_t used = 0;
+    struct stage stage;
+
+    (void)state;
+    assert_non_null(text);
+    for (int i = 0; i < 5000; i++)
+        used += (size_t)sprintf(text + used, "%d 20 0:%d / /m%d rw - tmpfs none rw\n", 5020 - i,
+                                i + 50, i);
+    job_mounts_index(&index, text);
+    assert_true(index.cut);
+    assert_int_equal(index.count, JOB_MOUNTS_MAX);
+    assert_true(job_mounts_find(&index, 5000, 0, &mount)); /* by its id ... */
+    assert_string_equal(mount.point, "/m20");
+    assert_true(job_mounts_find(&index, 0, 60, &mount)); /* ... and by its device */
+    assert_string_equal(mount.point, "/m10");
+    assert_false(job_mounts_find(&index, 21, 0, &mount));
+    *strchr(text, '\n') = '\0';
+    job_mounts_index(&index, text);
+    assert_false(index.cut);
+
+    stage_begin(&stage);
+    for (used = 0; used < 200 * 46;) /* more disks than are observed */
+        used +=
+            (size_t)sprintf(text + used, " 8 0 disk%04zu 1 0 8 1 1 0 8 1 0 1 1 0 0 0 0\n", used);
+    put(&stage, "/proc/diskstats", text);
+    for (char *at = text; (at = strstr(at, "disk")); at += 8) {
+        char path[64];
+
+        snprintf(path, sizeof(path), "/sys/block/%.*s/queue/rotational", (int)strcspn(at, " "), at);
+        put(&stage, path, "0\n");
+    }
+    step(&stage);
+    assert_non_null(found(&stage, FINDING_SENSOR, "storage"));
+    stage_end(&stage);
+}
+
+/* One read of a list in /proc gives a page, so a long one takes several. */
+static void a_list_of_the_kernel_is_read_to_its_end(void **state)
+{
+    const struct tree tree = { "" };
+    char text[65536];
+    const long page = sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, (size_t)page * 256, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_true(memory != MAP_FAILED);
+    for (int i = 0; i < 256; i += 2) /* a line for each */
+        assert_int_equal(mprotect(memory + i * page, (size_t)page, PROT_NONE), 0);
+    assert_in_range(tree_read(&tree, text, sizeof(text), "/proc/self/maps"), 8192, sizeof(text));
+    munmap(memory, (size_t)page * 256);
+}
+
+/* ---- metadata of file servers ---- */
+
+static void put_mountstats(const struct stage *stage, long long opens, long long ms,
+                           long long reads)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text),
+             "device proc mounted on /proc with fstype proc\n"
+             "device filer:/home mounted on /home with fstype nfs4 statvers=1.1\n"
+             "\topts:\trw,vers=4.2\n\tage:\t100\n\tper-op statistics\n"
+             "\t        NULL: 1 1 0 44 24 0 0 0 0\n"
+             "\t        READ: %lld 10 0 1800 40960 1 20 22 0\n"
+             "\t       RENEW: 999999 10 0 1800 40960 1 20 999999 0\n"
+             "\t        OPEN: %lld 10 0 1800 40960 1 20 %lld 0\n"
+             "\t     GETATTR: 5 5 0 900 1200 0 4 5 0\n",
+             reads, opens, ms);
+    put(stage, "/proc/1/mountstats", text);
+}
+
+static void a_storm_at_a_file_server_is_found_if_it_lasts(void **state)
+{
+    const struct finding *finding;
+    struct stage stage;
+    long long opens = 1000000, ms = 9000000;
+
+    (void)state;
+    stage_begin(&stage);
+    put_mountstats(&stage, opens, ms, 7);
+    step(&stage);
+    step(&stage); /* what was before counts for nothing */
+    put_mountstats(&stage, opens += 400000, ms += 800000, 7); /* in 100 s */
+    assert_null(step(&stage) ? found(&stage, FINDING_STORAGE, "/home") : NULL);
+    put_mountstats(&stage, opens += 400000, ms += 800000, 1007);
+    step(&stage);
+    finding = found(&stage, FINDING_STORAGE, "/home");
+    assert_non_null(finding);
+    assert_int_equal(finding->code, 2);
+    assert_non_null(strstr(finding->text, "4000 opens"));
+    assert_non_null(strstr(finding->text, "2 ms each; 10 reads"));
+    put_mountstats(&stage, opens += 400000, ms += 800000, 1007);
+    assert_int_equal(step(&stage), 0); /* it lasts */
+    assert_int_equal(step(&stage), 0); /* it is over */
+    /* Few, but the server is slow. */
+    for (int i = 0; i < 2; i++) {
+        put_mountstats(&stage, opens += 30000, ms += 3000000, 1007);
+        step(&stage);
+    }
+    assert_non_null(found(&stage, FINDING_STORAGE, "/home"));
+    stage_end(&stage);
+}
+
+static void lustre_counts_its_operations(void **state)
+{
+    struct metadata_stats stats = { .ops = -1 };
+
+    (void)state;
+    metadata_lustre_read("snapshot_time 1700000000.1 secs.usecs\n"
+                         "read_bytes 100 samples [bytes] 4096 1048576 99999\n"
+                         "open 12345 samples [usec] 3 900 5000000\n"
+                         "getattr 55 samples [regs]\n"
+                         "ioctl 9 samples [regs]\n",
+                         &stats);
+    assert_int_equal(stats.ops, 12400);
+    assert_int_equal(stats.ms, 5000);
+    assert_int_equal(stats.data, 100);
+}
+
+/* ---- images ---- */
+
+static void the_image_of_a_rank_is_known_by_its_content(void **state)
+{
+    struct environment environment = { .pair = calloc(ENVIRONMENT_PAIRS,
+                                                      sizeof(struct environment_pair)) };
+    static const char variables[] = "HOME=/root\0SINGULARITY_CONTAINER=/images/train.sif";
+    const struct environment_texts texts = { variables, sizeof(variables),
+                                             "20 1 0:44 / / rw - overlay overlay rw\n" };
+    char path[128], before[128];
+    struct stage stage;
+    int fd;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, "/proc/4711/root/usr/lib/os-release", "NAME=x\nPRETTY_NAME=\"Ubuntu 22.04\"\n");
+    link_to(&stage, "/usr/lib/os-release", "/proc/4711/root/etc/os-release"); /* below its root */
+    put(&stage, "/proc/4711/root/var/lib/dpkg/status", "Package: a\nVersion: 1\n");
+    snprintf(path, sizeof(path), "%s/proc/4711", stage.root);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    environment_add_image(&environment, fd, &texts);
+    if (!pair_of(&environment, "image.os"))
+        skip(); /* a kernel without openat2() */
+    assert_string_equal(value_of(&environment, "image"), "/images/train.sif");
+    assert_string_equal(value_of(&environment, "image.root"), "overlay");
+    assert_string_equal(value_of(&environment, "image.os"), "Ubuntu 22.04");
+    assert_true(pair_of(&environment, "image.packages")->digest);
+    snprintf(before, sizeof(before), "%s", value_of(&environment, "image.packages"));
+    environment.count = 0;
+    put(&stage, "/proc/4711/root/var/lib/dpkg/status", "Package: a\nVersion: 2\n");
+    environment_add_image(&environment, fd, &texts);
+    assert_string_not_equal(value_of(&environment, "image.packages"), before);
+    close(fd);
+    environment_fini(&environment);
+    stage_end(&stage);
 }
 
 /* The job has a file on the second partition of nvme1n1, and maps one that lies on a volume on sda. */
@@ -708,6 +877,11 @@ int main(void)
         cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
         cmocka_unit_test(each_user_has_groups_of_its_own),
         cmocka_unit_test(a_slow_disk_without_files_of_jobs_is_no_fault),
+        cmocka_unit_test(what_is_cut_off_is_not_complete),
+        cmocka_unit_test(a_list_of_the_kernel_is_read_to_its_end),
+        cmocka_unit_test(a_storm_at_a_file_server_is_found_if_it_lasts),
+        cmocka_unit_test(lustre_counts_its_operations),
+        cmocka_unit_test(the_image_of_a_rank_is_known_by_its_content),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
         cmocka_unit_test(a_healthy_node_is_silent),
         cmocka_unit_test(what_changes_is_found_once_while_it_lasts),

@@ -373,19 +373,13 @@ bool device_lustre_lost(const struct kernel_scan *scan, struct kernel_event *eve
 /* "libceph: osd12 down", "libceph: mon0 (1)10.0.0.1:6789 session lost, hunting for new mon", "ceph: mds0 hung" */
 bool device_ceph(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    static const char *const failures[] = { " down",
-                                            "hung",
-                                            "session lost",
-                                            "socket closed",
-                                            "socket error",
-                                            "connection reset",
-                                            "bad crc",
-                                            "integrity error",
-                                            "timed out",
-                                            "locklisted",
-                                            "lacklisted",
-                                            "reconnect denied",
-                                            "closed our session" };
+    static const char *const failures[] = { " down",          "hung",
+                                            "session lost",   "socket closed",
+                                            "socket error",   "connection reset",
+                                            "bad crc",        "integrity error",
+                                            "timed out",      "locklisted",
+                                            "lacklisted",     "reconnect denied",
+                                            "dropping dirty", "closed our session" };
     const char *name = scan_find(scan->found, scan->end, ": "), *bracket;
     bool failed = false;
 

@@ -153,8 +153,9 @@ bool host_killed(const struct kernel_scan *scan, struct kernel_event *event)
         return false;
     if (name)
         scan_word(name + 1, scan->end, ")", event->process, sizeof(event->process));
-    if (scan_has(scan, "cgroup out of memory"))
-        event->more = "the limit of its cgroup";
+    event->more = scan_has(scan, "cgroup out of memory") ? KERNEL_OOM_CGROUP
+                  : scan_has(scan, "Out of memory")      ? KERNEL_OOM_NODE
+                                                         : NULL;
     return true;
 }
 
@@ -178,8 +179,12 @@ bool host_oom(const struct kernel_scan *scan, struct kernel_event *event)
         scan_pid(pid + 5, scan->end, event);
     if (task)
         scan_word(task + 6, scan->end, ", ", event->process, sizeof(event->process));
-    if (scan_find(scan->after, scan->end, "MEMCG"))
-        event->more = "the limit of its cgroup";
+    if (scan_find(scan->after, scan->end, "CONSTRAINT_MEMCG"))
+        event->more = KERNEL_OOM_CGROUP;
+    else if (scan->after < scan->end && scan_find(scan->after, scan->end, "CONSTRAINT_NONE"))
+        event->more = KERNEL_OOM_NODE;
+    else
+        event->more = KERNEL_OOM_NUMA;
     return true;
 }
 

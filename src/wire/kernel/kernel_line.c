@@ -103,8 +103,18 @@ static size_t kernel_match_at(struct kernel_scan *scan, const char *at, size_t b
     return best;
 }
 
+/* "Aborting journal on device sda1-8.": the dot ends the sentence, not the name. */
+static void kernel_trim_device(char *device)
+{
+    size_t bytes = strlen(device);
+
+    while (bytes && strchr(".,;:", device[bytes - 1]))
+        device[--bytes] = '\0';
+}
+
 static void kernel_finish(const struct kernel_prefix *prefix, struct kernel_event *event)
 {
+    kernel_trim_device(event->device);
     event->origin = prefix->user ? FINDING_FROM_USER : FINDING_FROM_KERNEL;
     if (prefix->user)
         event->action = ACTION_NONE;

@@ -30,6 +30,11 @@ struct kernel_prefix {
     size_t host_bytes;
 };
 
+/* `more` of an OOM kill: which memory was used up. */
+#define KERNEL_OOM_CGROUP "the limit of its cgroup"
+#define KERNEL_OOM_NODE "the node has no memory left"
+#define KERNEL_OOM_NUMA "its NUMA nodes have no memory left"
+
 struct kernel_event {
     uint8_t kind, class, severity; /* enum finding_kind, finding_class, finding_severity */
     uint8_t origin, action; /* enum finding_origin, enum action; a user's line suggests none */

@@ -85,6 +85,7 @@ bool device_syndrome(const struct kernel_scan *scan, struct kernel_event *event)
 bool words_dpc(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_ata(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_jbd2(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_drm(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_nic(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_writeback(const struct kernel_scan *scan, struct kernel_event *event);

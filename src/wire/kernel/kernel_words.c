@@ -53,11 +53,30 @@ bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
     static const struct kernel_words words = {
         { "cannot proceed with booting", "annot initialize GSP", "to be reset", "needs a reset",
           "bad register read", "GPU is lost", "GPU lost", "not responding", "in a bad state",
-          "unrecoverable", "Uncorrectable", "Timed out waiting" },
+          "unrecoverable", "Uncorrectable", "Timed out waiting", "annot attach gpu" },
         { "Rate limiting", "off the bus" }
     };
 
     return words_failed(scan, &words) && gpu_driver(scan, event);
+}
+
+/* Drivers of AMD, Intel and Habana.  What fails while they ask for clocks and temperatures, and what they report after a
+ * reset, hurts nobody.
+ */
+bool words_drm(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = {
+        { "Fatal error", "failed to respond", "failed to response", "not done with your previous",
+          "eset failed", "VRAM is lost", "unrecoverable", "hang detected", "device_ip_init failed",
+          "hardware error", "ECC Fatal", "GPU HANG", "wedged", "Timedout job", "heartbeat failed",
+          "reset request timed out", "CAT error", "Going to reset device" },
+        { "succeeded", "correctable hardware errors detected in total", "optional" }
+    };
+
+    if (!words_failed(scan, &words))
+        return false;
+    scan_pci_in(scan->text, scan->end, false, event->device);
+    return true;
 }
 
 /* "pcieport 0000:89:02.0: DPC: unmasked uncorrectable error detected"; at boot it lists what it can do. */
@@ -67,6 +86,21 @@ bool words_dpc(const struct kernel_scan *scan, struct kernel_event *event)
                                                    "not set in", "ecovery failed" };
 
     return words_any(scan, failed) && device_pci(scan, event);
+}
+
+/* "mlx5_core 0000:01:00.0: handle_hca_cap failed": a step of the driver's own start, named by its function and nothing else */
+static bool words_is_step(const struct kernel_scan *scan)
+{
+    static const char failed[] = " failed";
+    const size_t bytes = sizeof(failed) - 1;
+    const char *at = scan->end;
+    bool joined = false;
+
+    if (at - scan->text < (ptrdiff_t)bytes || memcmp(at - bytes, failed, bytes) != 0)
+        return false;
+    for (at -= bytes; at > scan->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_'); at--)
+        joined |= at[-1] == '_';
+    return joined && at - scan->text > 2 && at[-1] == ' ' && at[-2] == ':';
 }
 
 /* Commands of programs that the firmware refuses are no failures of the adapter, so "failed" alone is not among these. */
@@ -79,7 +113,9 @@ bool words_nic(const struct kernel_scan *scan, struct kernel_event *event)
         { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink" }
     };
 
-    return words_failed(scan, &words) && !words_is_counter(scan) && device_nic(scan, event);
+    if (scan->found != scan->text || !(words_is_step(scan) || words_failed(scan, &words)))
+        return false;
+    return !words_is_counter(scan) && device_nic(scan, event);
 }
 
 /* "dm-0: writeback error on inode 71, offset ..., sector ...", "XFS (sda1): writeback error on sector ..." */

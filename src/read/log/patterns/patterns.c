@@ -4,7 +4,9 @@
  */
 #include "read/log/patterns/patterns.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +121,25 @@ static bool pattern_is_library_error(const char *name, size_t bytes)
     return false;
 }
 
+/* "... function error: HcclAllreduce", "ncclCommInitRank failed": a call for which ranks wait for each other.  Whoever reports
+ * that it failed is mostly one that waited.
+ */
+static bool pattern_is_collective(const char *text)
+{
+    static const char *const libraries[] = { "Hccl", "hccl", "nccl", "rccl", "xccl", "MPI_" };
+
+    for (size_t i = 0; i < COUNT(libraries); i++) {
+        size_t bytes = strlen(libraries[i]);
+
+        for (const char *at = text; (at = strstr(at, libraries[i])); at += bytes) {
+            if ((at == text || !isalnum((unsigned char)at[-1])) &&
+                isupper((unsigned char)at[bytes]) && islower((unsigned char)at[bytes + 1]))
+                return true;
+        }
+    }
+    return false;
+}
+
 void pattern_of_exception(const char *name, size_t bytes, struct log_event *event)
 {
     event->kind = LOG_EVENT_ERROR;
@@ -131,6 +152,12 @@ void pattern_of_exception(const char *name, size_t bytes, struct log_event *even
             event->layer = exceptions[i].layer;
             return;
         }
+    }
+    if (pattern_is_library_error(name, bytes) && pattern_is_collective(event->text)) {
+        event->kind = LOG_EVENT_LOST_PEER;
+        event->layer = LAYER_UNKNOWN;
+        snprintf(event->cause, sizeof(event->cause), "a call for a collective failed");
+        return;
     }
     if (pattern_is_library_error(name, bytes))
         event->layer =

@@ -50,6 +50,9 @@ void pattern_of_exception(const char *name, size_t bytes, struct log_event *even
 #define ADVICE_CORE                                                                                \
     "Run with PYTHONFAULTHANDLER=1 and core dumps on (ulimit -c unlimited) to get the stack; "     \
     "check extensions that were built for other versions."
+#define ADVICE_STACK                                                                               \
+    "Read the stack that the log shows around this line: its innermost frames name the extension " \
+    "or library that crashed; check that it was built for this version of torch and CUDA."
 #define ADVICE_BUS                                                                                 \
     "Check the size of /dev/shm (df -h /dev/shm) and files that were truncated while they were "   \
     "mapped; read the kernel log for memory errors."

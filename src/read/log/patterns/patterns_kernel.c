@@ -67,19 +67,42 @@ static const char *pattern_recovery(const struct kernel_event *event)
     }
 }
 
+/* What helps depends on which memory was used up. */
+static const char *pattern_oom_advice(const struct kernel_event *event)
+{
+    if (event->kind != FINDING_OOM || !event->more)
+        return NULL;
+    if (strcmp(event->more, KERNEL_OOM_CGROUP) == 0)
+        return "Raise the memory limit of the job or container (sbatch --mem, "
+               "resources.limits.memory), or use less "
+               "host memory: fewer loader workers, less cached or pinned data.  Other jobs of the "
+               "node are not "
+               "the reason.";
+    if (strcmp(event->more, KERNEL_OOM_NUMA) == 0)
+        return "Let the job use memory of all NUMA nodes (numactl, cpuset.mems), or use less host "
+               "memory.";
+    return "The whole node ran out of memory: a memory limit of the job would not have helped.  "
+           "Find what else "
+           "used it (the table of processes before this line, /dev/shm, tmpfs), use less host "
+           "memory, or keep "
+           "other jobs off the node.";
+}
+
 bool pattern_kernel_event(struct kernel_reader *reader, const struct log_line *line,
                           struct log_event *event)
 {
     struct kernel_event found;
+    const char *recovery;
 
     if (!kernel_line_read(reader, line->raw, (size_t)(line->end - line->raw), &found))
         return false;
     pattern_trace_back(&found);
-    event->advice = pattern_recovery(&found);
-    if ((found.layer == LAYER_UNKNOWN && !event->advice) || found.origin == FINDING_FROM_USER ||
+    recovery = pattern_recovery(&found);
+    event->advice = recovery ? recovery : pattern_oom_advice(&found);
+    if ((found.layer == LAYER_UNKNOWN && !recovery) || found.origin == FINDING_FROM_USER ||
         (found.severity < FINDING_ERROR && found.kind != FINDING_XID))
         return false;
-    event->kind = event->advice ? LOG_EVENT_RECOVERY : pattern_kind_of(&found);
+    event->kind = recovery ? LOG_EVENT_RECOVERY : pattern_kind_of(&found);
     event->layer = found.layer;
     event->confidence = 85;
     event->pid = found.pid;
