@@ -101,8 +101,11 @@ static int save_arena_prepare(struct lockstep_ckpt *ckpt, struct err *err)
 static void save_held_release(const struct lockstep_ckpt *ckpt)
 {
     struct held_image held;
+    int found = held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL);
 
-    if (held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL) < 0)
+    if (found == -EXDEV) /* the rank has moved: its writer there looks for the record */
+        held_remove(ckpt->dir_fd, ckpt->settings.rank);
+    if (found < 0)
         return;
     held_remove(ckpt->dir_fd, ckpt->settings.rank);
     for (int i = 0; i < HELD_LOOKS && held_is_alive(&held); i++)
