@@ -169,18 +169,22 @@ static bool point_was_refused(int point_fd, struct point *point)
 
 /* ---- listing ---- */
 
-/* Without COMMIT: how many ranks have come so far. */
-static void point_count(int fd, struct point *point)
+/* Without COMMIT: how many ranks have come so far.  Returns whether there is any file of a rank, or a mark of a reader. */
+static bool point_count(int fd, struct point *point)
 {
     CLEAN(dir_clean) DIR *dir = fdopendir(dup(fd));
     const struct dirent *entry;
+    bool ours = false;
 
     while (dir && (entry = readdir(dir))) {
         const char *end = strrchr(entry->d_name, '.');
         uint64_t size = 0;
 
+        ours |= strcmp(entry->d_name, "REFUSED") == 0;
         if (strncmp(entry->d_name, "rank-", 5) != 0 || !end)
             continue;
+        ours |= strcmp(end, ".manifest") == 0 || strcmp(end, ".safetensors") == 0 ||
+                strcmp(end, ".verified") == 0;
         if (strcmp(end, ".manifest") == 0)
             point->ranks++;
         if (strcmp(end, ".safetensors") == 0 && small_file_size(fd, entry->d_name, &size) == 0)
@@ -189,6 +193,18 @@ static void point_count(int fd, struct point *point)
     point->state = POINT_INCOMPLETE;
     snprintf(point->why, sizeof(point->why), "not committed; %" PRIu32 " ranks have saved",
              point->ranks);
+    return ours || !dir;
+}
+
+bool point_is_ours(int dir_fd, const char *name)
+{
+    CLEAN(fd_clean) int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct point point = { .step = 0 };
+    uint64_t size;
+
+    if (fd < 0)
+        return errno == ENOENT;
+    return small_file_size(fd, "COMMIT", &size) != -ENOENT || point_count(fd, &point);
 }
 
 int point_commit(int point_fd, uint64_t step, struct commit *ret, struct err *err)
@@ -232,6 +248,7 @@ void point_read(int dir_fd, bool marks, struct point *point)
     struct err err = { "" };
     CLEAN(fd_clean) int fd = -1;
     struct commit commit = { .step = 0 };
+    bool ours = true;
     int result;
 
     if (point->state == POINT_FOREIGN)
@@ -247,13 +264,15 @@ void point_read(int dir_fd, bool marks, struct point *point)
     if (result == 0)
         point_sums_set(fd, &commit, marks, point);
     else if (result == -ENOENT)
-        point_count(fd, point);
+        ours = point_count(fd, point);
     else
         point_refused(point, err.text);
     if (result == -ENOENT && point->published) /* it had one when it got this name */
-        point_refused(point, "COMMIT is missing");
+        point_refused(point, ours ? "COMMIT is missing" : "it is not a checkpoint of lockstep");
+    if (!ours && point->published)
+        point->state = POINT_OTHERS;
     commit_fini(&commit);
-    if (point->state != POINT_INCOMPLETE)
+    if (point->state != POINT_INCOMPLETE && point->state != POINT_OTHERS)
         point_was_refused(fd, point);
 }
 
@@ -330,14 +349,14 @@ static int points_add(int dir_fd, const struct statx *parent, const char *name,
     return 0;
 }
 
-/* Without those that another process removed meanwhile. */
+/* Without those that another process removed meanwhile, and without those of other programs. */
 static void points_read_each(int dir_fd, bool marks, struct points *points)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < points->count; i++) {
         point_read(dir_fd, marks, &points->point[i]);
-        if (points->point[i].state != POINT_GONE)
+        if (points->point[i].state != POINT_GONE && points->point[i].state != POINT_OTHERS)
             points->point[count++] = points->point[i];
     }
     points->count = count;

@@ -24,6 +24,7 @@ enum point_state {
     POINT_INCOMPLETE, /* without COMMIT: being written, or lost in a crash */
     POINT_FOREIGN,    /* of another user, in a directory that everyone may write */
     POINT_GONE,       /* removed or replaced since the directory was read */
+    POINT_OTHERS,     /* another program's directory that is called step-N: none of our files is in it */
 };
 
 struct point {
@@ -55,10 +56,13 @@ enum points_depth {
     POINTS_MARKS,   /* and whether each rank was read back: a file for each rank of each point */
 };
 
-/* No data is read.  An empty list is success. */
+/* No data is read.  An empty list is success.  Directories of other programs are left out where the depth lets one know them. */
 int points_read(int dir_fd, enum points_depth depth, struct points *ret, struct err *err);
 void points_fini(struct points *points);
 void point_read(int dir_fd, bool marks, struct point *point);
+
+/* Whether the directory called `name` holds files of a point, or is gone; else it is another program's. */
+bool point_is_ours(int dir_fd, const char *name);
 
 void point_part_name(uint64_t step, uint64_t job, char *out, size_t room);
 void point_rank_name(uint32_t rank, const char *ending, char *out, size_t room);
