@@ -90,7 +90,9 @@ enum lockstep_ckpt_stage {
     LOCKSTEP_CKPT_VERIFIED =
         3, /* read back from the disk, past the page cache, with equal checksums */
     LOCKSTEP_CKPT_REPLICATED = 4, /* another node has it, by lockstep ckpt serve and mirror */
-    LOCKSTEP_CKPT_UPLOADED = 5    /* an object store has it, by lockstep ckpt push */
+    LOCKSTEP_CKPT_UPLOADED = 5,   /* an object store has it, by lockstep ckpt push */
+    LOCKSTEP_CKPT_STORED =
+        6 /* before WRITTEN: this rank's file is synced, other ranks may still write theirs */
 };
 
 /* The version of the library, such as "0.1.0". */

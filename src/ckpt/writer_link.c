@@ -209,6 +209,7 @@ static void writer_event_take(struct lockstep_ckpt *ckpt, const struct message_e
     status->writer_cpu_ns = event->cpu_ns;
     if (event->type == EVENT_RELEASED) {
         ckpt->image[event->image].state = IMAGE_FREE;
+        ckpt->stored = MAX(ckpt->stored, event->number); /* also of one that failed */
     } else if (event->type == EVENT_WRITTEN) {
         ckpt->written = MAX(ckpt->written, event->number);
         status->written = event->step;

@@ -24,7 +24,7 @@ enum point_state {
     POINT_INCOMPLETE, /* without COMMIT: being written, or lost in a crash */
     POINT_FOREIGN,    /* of another user, in a directory that everyone may write */
     POINT_GONE,       /* removed or replaced since the directory was read */
-    POINT_OTHERS,     /* another program's directory that is called step-N: none of our files is in it */
+    POINT_OTHERS, /* another program's directory that is called step-N: none of our files is in it */
 };
 
 struct point {

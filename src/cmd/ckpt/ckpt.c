@@ -294,8 +294,9 @@ static int ckpt_verify_main(int argc, char **argv)
     else
         json_object_put(list);
     if (status == 3)
-        log_error("no committed or sealed checkpoint in this directory; 'lockstep ckpt seal' seals a "
-                  "checkpoint of another program");
+        log_error(
+            "no committed or sealed checkpoint in this directory; 'lockstep ckpt seal' seals a "
+            "checkpoint of another program");
     else if (status == -ESTALE)
         log_error("%s: points are removed faster than they can be read", path);
     else if (status < 0)

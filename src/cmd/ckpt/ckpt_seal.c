@@ -217,9 +217,10 @@ static void seal_result_print(const struct seal *seal, const char *path, bool dr
     seal_forms_print(&totals);
     seal_values_print(&totals);
     if (!dry_run)
-        printf("  checksums are in lockstep.seal; 'lockstep ckpt verify %s' compares the files with "
-               "them\n",
-               path);
+        printf(
+            "  checksums are in lockstep.seal; 'lockstep ckpt verify %s' compares the files with "
+            "them\n",
+            path);
 }
 
 static int seal_result_refused(const struct seal_options *options, const char *path, int result,
@@ -251,7 +252,9 @@ static int seal_old_check(int fd, const struct seal *made, struct err *err)
         result = seal_compare(&old, made, true, err);
         seal_fini(&old);
     }
-    return result < 0 ? err_wrap(err, result, "changed since it was sealed (--replace accepts the change)") : 0;
+    return result < 0
+               ? err_wrap(err, result, "changed since it was sealed (--replace accepts the change)")
+               : 0;
 }
 
 static int seal_own_points_check(int fd, struct err *err)
@@ -263,9 +266,10 @@ static int seal_own_points_check(int fd, struct err *err)
     points_fini(&points);
     if (result < 0 || !count)
         return result;
-    return err_set(err, -EINVAL,
-                   "lockstep wrote the checkpoints in this directory; they have checksums and need no "
-                   "seal");
+    return err_set(
+        err, -EINVAL,
+        "lockstep wrote the checkpoints in this directory; they have checksums and need no "
+        "seal");
 }
 
 static uint64_t seal_step_of_path(const char *path)

@@ -43,17 +43,16 @@ static void write_point_end(const struct judge_state *judge, struct stall_writes
     writes->done.median_s = others ? median_f64(value, others) : 0;
 }
 
-/* Most of the pause in which it was saved went into writing. */
+/* Most of the pause in which it was saved went into writing: both of the rank that took longest. */
 static bool write_was_the_pause(const struct stall *stall, const struct write_point *point)
 {
     const struct stall_pause *pause = &stall->pause[PAUSE_CHECKPOINT];
-    double seconds = point->ranks > 1 ? point->median_s : point->most_s;
 
     for (uint64_t i = 0; i < MIN(pause->count, STALL_USUAL); i++) {
         const struct stall_event *event = &pause->event[i];
 
         if (event->step <= point->saved_in + 1 && point->saved_in <= event->step + 1)
-            return seconds * 1e3 > WRITE_SHARE * event->ms;
+            return point->most_s * 1e3 > WRITE_SHARE * event->ms;
     }
     return false;
 }
