@@ -2,7 +2,7 @@
  *
  * $CKPT_FAULT is a list of words: fsync=N (the N-th fails with EIO), fallocate (no room), full (no room after some writes), short
  * (pwrite writes a part), uring (io_uring_setup is not permitted), direct (O_DIRECT is refused), term (SIGTERM comes when the writer has just taken the name
- * under which it holds an image).
+ * under which it holds an image), unlink (removing a file takes a while).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -64,6 +64,16 @@ int prctl(int option, ...)
         fails("term", NULL))
         kill(getpid(), SIGTERM);
     return result;
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+    int (*real)(int, const char *, int) =
+        (int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat");
+
+    if (fails("unlink", NULL))
+        usleep(50000);
+    return real(dir, path, flags);
 }
 
 int fallocate64(int fd, int mode, off64_t at, off64_t size)
