@@ -132,6 +132,10 @@ struct lockstep_ckpt_settings {
      * environment (LOCKSTEP_ARENA_HOLD); without it nothing is kept.
      */
     uint32_t arena_hold_s;
+    /* Of how many parts of its file a save reads one back, another one each time; lockstep ckpt scrub reads the rest.  0: 1, the whole
+     * file, on disks of the machine, 8 on file systems that machines share.  At most 4096.
+     */
+    uint32_t verify_parts;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,

@@ -137,6 +137,7 @@ int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err)
                                             .keep = settings->keep,
                                             .no_verify = settings->no_verify,
                                             .hold_s = settings->arena_hold_s,
+                                            .verify_parts = settings->verify_parts,
                                             .job = settings->job,
                                             .bytes_per_s = settings->bytes_per_s,
                                             .keep_every = settings->keep_every,

@@ -23,6 +23,7 @@
 #include "core/text.h"
 
 static const char verified_magic[8] = { 'L', 'S', 'C', 'K', 'V', 'E', 'R', 'I' };
+static const char partly_magic[8] = { 'L', 'S', 'C', 'K', 'V', 'E', 'R', 'P' };
 
 void point_part_name(uint64_t step, uint64_t job, char *out, size_t room)
 {
@@ -73,9 +74,10 @@ int point_open(int dir_fd, const struct point *point, struct err *err)
 
 /* ---- marks ---- */
 
-bool point_rank_was_verified(int point_fd, const struct commit_rank *rank)
+uint32_t point_rank_parts(int point_fd, const struct commit_rank *rank)
 {
     struct buf bytes = { .data = NULL };
+    uint32_t parts = 1;
     struct reader in;
     const void *magic, *digest;
     char name[64];
@@ -84,20 +86,23 @@ bool point_rank_was_verified(int point_fd, const struct commit_rank *rank)
     point_rank_name(rank->rank, "verified", name, sizeof(name));
     if (small_file_read(point_fd, name, 64, &bytes, NULL) < 0) {
         buf_fini(&bytes);
-        return false;
+        return 0;
     }
     in = reader_of(bytes.data, bytes.size);
     magic = reader_get(&in, sizeof(verified_magic));
     digest = reader_get(&in, sizeof(rank->manifest.byte));
-    good = magic && digest && memcmp(magic, verified_magic, sizeof(verified_magic)) == 0 &&
-           memcmp(digest, rank->manifest.byte, sizeof(rank->manifest.byte)) == 0 &&
-           reader_get_u32(&in) == crc32c(0, bytes.data, bytes.size - 4) && !in.bad;
+    good = magic && digest && memcmp(digest, rank->manifest.byte, sizeof(rank->manifest.byte)) == 0;
+    if (good && memcmp(magic, partly_magic, sizeof(partly_magic)) == 0)
+        parts = reader_get_u32(&in);
+    else if (good)
+        good = memcmp(magic, verified_magic, sizeof(verified_magic)) == 0;
+    good = good && reader_get_u32(&in) == crc32c(0, bytes.data, bytes.size - 4) && !in.bad;
     buf_fini(&bytes);
-    return good;
+    return good ? parts : 0;
 }
 
 int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *manifest,
-                        struct err *err)
+                        uint32_t parts, struct err *err)
 {
     struct buf bytes = { .data = NULL };
     char name[64], temporary[64];
@@ -105,8 +110,10 @@ int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *m
 
     point_rank_name(rank, "verified", name, sizeof(name));
     point_rank_name(rank, "verified.tmp", temporary, sizeof(temporary));
-    buf_put(&bytes, verified_magic, sizeof(verified_magic));
+    buf_put(&bytes, parts > 1 ? partly_magic : verified_magic, sizeof(verified_magic));
     buf_put(&bytes, manifest->byte, sizeof(manifest->byte));
+    if (parts > 1)
+        buf_put_u32(&bytes, parts);
     if (!bytes.failed)
         buf_put_u32(&bytes, crc32c(0, bytes.data, bytes.size));
     result = small_file_replace(point_fd, name, temporary, &bytes, err);
@@ -237,9 +244,13 @@ static void point_sums_set(int fd, const struct commit *commit, bool marks, stru
     point->read_back = marks;
     point->on_peer = marks && point_was_copied(fd, POINT_PEER, commit->job);
     point->in_store = marks && point_was_copied(fd, POINT_STORE, commit->job);
+    point->parts = 0;
     for (uint32_t i = 0; i < commit->group; i++) {
+        uint32_t parts = point->read_back ? point_rank_parts(fd, &commit->rank[i]) : 0;
+
         point->bytes += commit->rank[i].file_bytes;
-        point->read_back = point->read_back && point_rank_was_verified(fd, &commit->rank[i]);
+        point->read_back = parts != 0;
+        point->parts = MAX(point->parts, parts);
     }
 }
 
