@@ -22,6 +22,7 @@ the staged copy, since it wants to pin it.  An engine that this torch does not h
 Exit: 0 measured, 1 an engine did not load what it saved, 2 bad usage, 3 could not run.
 """
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -50,12 +51,28 @@ def forget(directory):
     """Out of the page cache: the disk is read, not memory."""
     for place, _, names in os.walk(directory):
         for name in names:
-            fd = os.open(os.path.join(place, name), os.O_RDONLY)
+            try:
+                fd = os.open(os.path.join(place, name), os.O_RDONLY)
+            except FileNotFoundError:  # of an old point that the writer removes
+                continue
             try:
                 os.fsync(fd)
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(fd)
+
+
+@contextlib.contextmanager
+def workplace(parent):
+    """A directory; a writer may still remove old points from it while it is removed."""
+    place = tempfile.mkdtemp(prefix="lockstep-bench-", dir=parent)
+    try:
+        yield place
+    finally:
+        until = time.monotonic() + 60
+        while os.path.exists(place) and time.monotonic() < until:
+            shutil.rmtree(place, ignore_errors=True)
+            time.sleep(0.01)
 
 
 class Training:
@@ -330,7 +347,7 @@ def main():
     if torch.distributed.is_available() and torch.__version__ >= "2":  # async_save asks for a CPU backend
         os.environ.setdefault("USE_LIBUV", "0")
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    with tempfile.TemporaryDirectory(prefix="lockstep-bench-", dir=given.dir) as place:
+    with workplace(given.dir) as place:
         size, skipped, engines = measure(torch, given, place)
     answer = {"bytes": size, "steps": given.steps, "saves": given.saves, "rounds": given.rounds, "device": given.device,
               "torch": torch.__version__, "load": os.getloadavg()[0], "engines": engines, "skipped": skipped}

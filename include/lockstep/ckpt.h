@@ -90,7 +90,9 @@ enum lockstep_ckpt_stage {
     LOCKSTEP_CKPT_VERIFIED =
         3, /* read back from the disk, past the page cache, with equal checksums */
     LOCKSTEP_CKPT_REPLICATED = 4, /* another node has it, by lockstep ckpt serve and mirror */
-    LOCKSTEP_CKPT_UPLOADED = 5    /* an object store has it, by lockstep ckpt push */
+    LOCKSTEP_CKPT_UPLOADED = 5,   /* an object store has it, by lockstep ckpt push */
+    LOCKSTEP_CKPT_STORED =
+        6 /* before WRITTEN: this rank's file is synced, other ranks may still write theirs */
 };
 
 /* The version of the library, such as "0.1.0". */
@@ -130,6 +132,10 @@ struct lockstep_ckpt_settings {
      * environment (LOCKSTEP_ARENA_HOLD); without it nothing is kept.
      */
     uint32_t arena_hold_s;
+    /* Of how many parts of its file a save reads one back, another one each time; lockstep ckpt scrub reads the rest.  0: 1, the whole
+     * file, on disks of the machine, 8 on file systems that machines share.  At most 4096.
+     */
+    uint32_t verify_parts;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,

@@ -36,16 +36,17 @@ struct late { /* a request that is carried out later, or never */
 
 /* ---- which requests are late ---- */
 
-static bool slowfs_moves_data(uint32_t opcode)
+/* Batches are read, checkpoints are written. */
+static bool slowfs_moves_data(uint32_t opcode, bool read)
 {
-    return opcode == FUSE_READ || opcode == FUSE_WRITE || opcode == FUSE_FSYNC ||
+    return (read && opcode == FUSE_READ) || opcode == FUSE_WRITE || opcode == FUSE_FSYNC ||
            opcode == FUSE_FSYNCDIR;
 }
 
 static bool slowfs_is_hit(const struct slowfs_order *order, const char *path)
 {
     uint32_t rank = atomic_load(&order->rank), part = atomic_load(&order->part), of;
-    const char *name = strchr(path, '/');
+    const char *name = strrchr(path, '/');
 
     if (!(part & SLOWFS_IN_CHECKPOINTS && strncmp(path, SLOWFS_CHECKPOINTS, 11) == 0) &&
         !(part & SLOWFS_IN_DATA && strncmp(path, SLOWFS_DATA, 4) == 0))
@@ -68,7 +69,7 @@ static int64_t slowfs_delay_of(struct slowfs_order *orders, const struct slowfs_
     const char *path = slowfs_path(server, head->nodeid);
     int64_t delay = 0;
 
-    if (!path || !slowfs_moves_data(head->opcode))
+    if (!path || !slowfs_moves_data(head->opcode, strncmp(path, SLOWFS_DATA, 4) == 0))
         return 0;
     for (uint32_t i = 0; i < SLOWFS_ORDERS; i++) {
         struct slowfs_order *order = &orders[i];

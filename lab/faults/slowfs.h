@@ -30,7 +30,7 @@ enum slowfs_part {
 };
 
 /* What it shall do, in memory that both sides see.  A request is hit when its file lies in `part` and is of
- * `rank`, by its name ("rank-00003..."); only those that move or settle data: read, write, fsync.
+ * `rank`, by its name ("rank-00003..."); only those that move or settle data: write, fsync, and read of batches.
  */
 struct slowfs_order {
     _Atomic int64_t delay_ns;     /* 0: nothing */

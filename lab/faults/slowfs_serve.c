@@ -73,17 +73,28 @@ static void slowfs_node_forget(struct slowfs_server *server, uint64_t node, uint
         at->path[0] = '\0';
 }
 
+/* What lies below a directory that was moved has a new path, too. */
+static void slowfs_node_move(struct slowfs_node *node, const char *from, const char *to)
+{
+    size_t size = strlen(from);
+    char path[SLOWFS_PATH];
+
+    if (strncmp(node->path, from, size) != 0 || (node->path[size] && node->path[size] != '/'))
+        return;
+    if (snprintf(path, sizeof(path), "%s%s", to, node->path + size) >= (int)sizeof(path))
+        path[0] = '\0'; /* nobody can ask for it by that name either */
+    memcpy(node->path, path, sizeof(path));
+}
+
 /* A file was moved or removed: the node of its old name is that file no more, or has a new name. */
 static void slowfs_node_rename(struct slowfs_server *server, const char *from, const char *to)
 {
     for (size_t i = 0; i < server->nodes; i++) {
-        if (to && strcmp(server->node[i].path, to) == 0)
+        if (strcmp(server->node[i].path, to ? to : from) == 0)
             server->node[i].path[0] = '\0'; /* replaced; who has it open has its handle */
     }
-    for (size_t i = 0; i < server->nodes; i++) {
-        if (strcmp(server->node[i].path, from) == 0)
-            snprintf(server->node[i].path, sizeof(server->node[i].path), "%s", to ? to : "");
-    }
+    for (size_t i = 0; to && i < server->nodes; i++)
+        slowfs_node_move(&server->node[i], from, to);
 }
 
 /* -errno, or 0 with the path of `name` in the directory `parent`. */
@@ -104,9 +115,9 @@ static int slowfs_child_path(const struct slowfs_server *server, uint64_t parent
 
 /* ---- what files are ---- */
 
-static void slowfs_attr_of(const struct stat *st, uint64_t node, struct fuse_attr *ret)
+static void slowfs_attr_of(const struct stat *st, struct fuse_attr *ret)
 {
-    *ret = (struct fuse_attr){ .ino = node,
+    *ret = (struct fuse_attr){ .ino = st->st_ino, /* a node's number may come again */
                                .size = (uint64_t)st->st_size,
                                .blocks = (uint64_t)st->st_blocks,
                                .atime = (uint64_t)st->st_atim.tv_sec,
@@ -135,7 +146,7 @@ static int slowfs_entry_of(struct slowfs_server *server, const char *path,
         return -ENOMEM;
     server->node[node - 2].looked_up++;
     *ret = (struct fuse_entry_out){ .nodeid = node }; /* nothing stays valid: always asked again */
-    slowfs_attr_of(&st, node, &ret->attr);
+    slowfs_attr_of(&st, &ret->attr);
     return 0;
 }
 
@@ -150,7 +161,7 @@ static int serve_attr(const struct slowfs_server *server, uint64_t node, int fd,
     if (fd >= 0 ? fstat(fd, &st) : fstatat(server->backing_fd, path, &st, AT_SYMLINK_NOFOLLOW))
         return -errno;
     *ret = (struct fuse_attr_out){ 0 };
-    slowfs_attr_of(&st, node, &ret->attr);
+    slowfs_attr_of(&st, &ret->attr);
     return 0;
 }
 
@@ -254,13 +265,27 @@ static int serve_mkdir(struct slowfs_server *server, uint64_t parent, const char
     return result == 0 ? slowfs_entry_of(server, path, ret) : result;
 }
 
+/* Another name for the file `node`. */
+static int serve_link(struct slowfs_server *server, uint64_t parent, uint64_t node,
+                      const char *name, struct fuse_entry_out *ret)
+{
+    const char *from = slowfs_path(server, node);
+    char path[SLOWFS_PATH];
+    int result = from ? slowfs_child_path(server, parent, name, path) : -ENOENT;
+
+    if (result == 0 && linkat(server->backing_fd, from, server->backing_fd, path, 0) < 0)
+        result = -errno;
+    return result == 0 ? slowfs_entry_of(server, path, ret) : result;
+}
+
 /* ---- files ---- */
 
 /* Never from the page cache: each read of a job shall reach its storage. */
 static int serve_open(struct slowfs_server *server, const char *path, int flags, mode_t mode,
                       struct fuse_open_out *ret)
 {
-    int fd = openat(server->backing_fd, path, (flags & ~O_APPEND) | O_CLOEXEC | O_NOFOLLOW, mode);
+    int fd = openat(server->backing_fd, path,
+                    (flags & ~(O_APPEND | O_DIRECT)) | O_CLOEXEC | O_NOFOLLOW, mode);
 
     if (fd < 0)
         return -errno;
@@ -397,6 +422,10 @@ static int serve_names(struct slowfs_server *server, const struct slowfs_request
         reply->size = sizeof(reply->entry);
         return serve_mkdir(server, node, (const char *)body + sizeof(struct fuse_mkdir_in),
                            ((const struct fuse_mkdir_in *)body)->mode, &reply->entry);
+    case FUSE_LINK:
+        reply->size = sizeof(reply->entry);
+        return serve_link(server, node, ((const struct fuse_link_in *)body)->oldnodeid,
+                          (const char *)body + sizeof(struct fuse_link_in), &reply->entry);
     case FUSE_UNLINK:
         return serve_remove(server, node, body, 0);
     case FUSE_RMDIR:
@@ -476,6 +505,7 @@ static size_t least_size(uint32_t opcode)
         { FUSE_GETATTR, sizeof(struct fuse_getattr_in) },
         { FUSE_SETATTR, sizeof(struct fuse_setattr_in) },
         { FUSE_MKDIR, sizeof(struct fuse_mkdir_in) + 1 },
+        { FUSE_LINK, sizeof(struct fuse_link_in) + 1 },
         { FUSE_UNLINK, 1 },
         { FUSE_RMDIR, 1 },
         { FUSE_RENAME, sizeof(struct fuse_rename_in) + 1 },

@@ -23,7 +23,6 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/faults/slowfs.h"
-#include "lab/trainer/shard.h"
 
 struct stage {
     char top[64], backing[96], at[96], checkpoints[128], data[128];
@@ -67,36 +66,42 @@ static void need_mount(const struct stage *stage)
     }
 }
 
-static void shards_are_written_listed_read_and_swept(void **state)
+/* As a writer of checkpoints does it: linked, and the directory renamed while it is open. */
+static void points_are_written_renamed_and_read(void **state)
 {
     struct stage *stage = *state;
-    float value[70000], back[70000]; /* more than one request holds */
-    struct shard shard = { .seed = 7,
-                           .rank = 3,
-                           .world = 4,
-                           .tp = 1,
-                           .pp = 1,
-                           .dp = 4,
-                           .count = COUNT(value),
-                           .value = value };
-    uint64_t step[8];
-    struct err err = { "" };
+    CLEAN(fd_clean) int top = -1, part = -1, fd = -1;
+    static char value[300000], back[300000]; /* more than one request holds */
+    struct stat before, after;
 
     need_mount(stage);
-    for (size_t i = 0; i < COUNT(value); i++)
-        value[i] = (float)i;
-    for (shard.step = 1; shard.step <= 3; shard.step++)
-        assert_int_equal(shard_write(stage->checkpoints, &shard, &err), 0);
-    assert_int_equal(shard_list(stage->checkpoints, 3, step, COUNT(step), &err), 3);
-    shard.step = 3;
-    assert_int_equal(shard_prune(stage->checkpoints, 3, 3, 2, &err), 0);
-    assert_int_equal(shard_list(stage->checkpoints, 3, step, COUNT(step), &err), 2);
-    assert_int_equal(shard_read(stage->checkpoints, &shard, back, &err), 0);
-    assert_memory_equal(value, back, sizeof(value));
+    memset(value, 7, sizeof(value));
+    top = open(stage->checkpoints, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(top, ".part", 0755), 0);
+    part = openat(top, ".part", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = openat(part, "rank-00003.tmp", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    assert_int_equal(write(fd, value, sizeof(value)), sizeof(value));
+    assert_int_equal(fsync(fd), 0);
+    assert_int_equal(renameat(part, "rank-00003.tmp", part, "rank-00003.file"), 0);
+    assert_int_equal(linkat(part, "rank-00003.file", part, "COMMIT", 0), 0);
+    assert_int_equal(linkat(part, "rank-00003.file", part, "COMMIT", 0), -1);
+    assert_int_equal(errno, EEXIST);
+    assert_int_equal(fstat(part, &before), 0);
+    assert_int_equal(renameat(top, ".part", top, "step-3"), 0);
+    assert_int_equal(fstatat(top, "step-3", &after, 0), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_int_equal(unlinkat(part, "COMMIT", 0), 0); /* below its new name */
+    fd_clean(&fd);
+    fd = openat(top, "step-3/rank-00003.file", O_RDONLY | O_DIRECT | O_CLOEXEC);
+    assert_int_equal(pread(fd, back, 4096, 0), 4096);
+    assert_memory_equal(value, back, 4096);
+    fd_clean(&fd);
     /* And they are real files. */
-    snprintf(stage->checkpoints, sizeof(stage->checkpoints), "%s/" SLOWFS_CHECKPOINTS,
-             stage->backing);
-    assert_int_equal(shard_read(stage->checkpoints, &shard, back, &err), 0);
+    snprintf(stage->checkpoints, sizeof(stage->checkpoints),
+             "%s/" SLOWFS_CHECKPOINTS "/step-3/rank-00003.file", stage->backing);
+    fd = open(stage->checkpoints, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(fd, back, sizeof(back)), sizeof(back));
+    assert_memory_equal(value, back, sizeof(value));
 }
 
 static void one_rank_waits_as_long_as_told_and_others_do_not(void **state)
@@ -163,7 +168,7 @@ static void who_is_never_answered_can_still_be_ended(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(shards_are_written_listed_read_and_swept, stage_setup,
+        cmocka_unit_test_setup_teardown(points_are_written_renamed_and_read, stage_setup,
                                         stage_teardown),
         cmocka_unit_test_setup_teardown(one_rank_waits_as_long_as_told_and_others_do_not,
                                         stage_setup, stage_teardown),

@@ -109,6 +109,7 @@ static int trainer_steps(struct trainer *trainer, struct err *err)
             result = trainer_save(trainer, err);
         if (result == 0 && trainer->request.id != 0)
             lockstep_request_answer(trainer->probe, &trainer->request, LOCKSTEP_ANSWER_DONE);
+        trainer_save_report(trainer);
         trainer_stuck_pause(trainer, FAULT_EVAL);
         trainer->step++;
         if (stop) {
@@ -194,6 +195,8 @@ int trainer_run(const struct trainer_config *config, struct err *err)
         result = trainer_steps(trainer, err);
     if (result == 0 && !trainer->stopped)
         result = trainer_finish(trainer, err);
+    if (result == 0)
+        trainer_save_end(trainer);
     trainer_teardown(trainer);
     if (result == 0) /* after an error the ring stays open, as it was */
         lockstep_probe_close(trainer->probe);

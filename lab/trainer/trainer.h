@@ -23,8 +23,7 @@ struct trainer_layout {
 
 struct trainer_config {
     uint32_t rank, world, attempt;
-    /* Of an elastic training: how often it was started anew in this attempt, and how large it was before. */
-    uint32_t generation, saved_world;
+    uint32_t generation; /* of an elastic training: how often it was started anew in this attempt */
     bool
         continues; /* ... so that a stop is not the end: another worker goes on from a checkpoint */
     const char *master_addr, *master_port;

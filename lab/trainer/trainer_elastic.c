@@ -175,7 +175,6 @@ static int elastic_generations(const struct trainer_config *config, const struct
         uint32_t world = trainer_world_of(fault, now.generation, config->world);
         int status = TO_BE_CONTINUED, word;
 
-        now.saved_world = now.world;
         now.world = now.layout.dp = world;
         if (config->rank < world)
             status = trainer_work_once(&now, err);

@@ -34,6 +34,7 @@ enum trainer_way {
     WAY_COUNT
 }; /* to the next stage; back to the one before */
 
+#define SAVE_RUN_TEXT 128
 #define TRAINER_BLOCKS 8 /* of the whole network, or as many as there are stages if more */
 #define TRAINER_BUCKETS 4
 #define TRAINER_CHANNELS 16 /* that a transfer's time is shared between */
@@ -101,7 +102,9 @@ struct trainer {
     uint32_t works, work_room;
     uint32_t launches;               /* per step, for spreading the host's work */
     struct lockstep_request request; /* for a checkpoint after this step; id 0: none */
+    struct lockstep_ckpt *ckpt;      /* NULL: it saves nothing */
     uint64_t saved;                  /* the newest checkpoint's step; 0: none in this process */
+    uint64_t reported;               /* the newest of which its ring knows that it was read back */
     int64_t printed_ns;              /* when rank 0 last printed */
     uint32_t made;                   /* faults that happen once and have, as bits */
     bool stopped;                    /* it was told to, before the end, and another goes on */
@@ -134,6 +137,8 @@ void trainer_teardown(struct trainer *trainer);
 /* trainer_save.c */
 int trainer_restore(struct trainer *trainer, struct err *err); /* sets step */
 int trainer_save(struct trainer *trainer, struct err *err);
+void trainer_save_report(struct trainer *trainer); /* into the ring: what was read back meanwhile */
+void trainer_save_end(struct trainer *trainer);    /* waits for that, for a while */
 int trainer_check_replicas(struct trainer *trainer, struct err *err);
 
 /* trainer_fault.c: what the plan asks of this rank. */

@@ -15,6 +15,7 @@
 #include "lab/faults/net.h"
 #include "lab/trainer/rendezvous.h"
 #include "lab/trainer/trainer_private.h"
+#include "lockstep/ckpt.h"
 
 /* Shares of a step, for operations that cost a network's time. */
 #define TIME_TP 0.004
@@ -280,6 +281,7 @@ void trainer_teardown(struct trainer *trainer)
         fd_clean(&trainer->in[i].fd);
         fd_clean(&trainer->out[i].fd);
     }
+    lockstep_ckpt_close(trainer->ckpt);
     toy_free(&trainer->toy);
     free(trainer->work);
     free(trainer->load);

@@ -105,6 +105,8 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
                        own->rank, own->world, own->group);
     if (own->images > ARENA_IMAGES || own->deadline_s > 86400)
         return err_set(err, -EINVAL, "images or deadline_s out of range");
+    if (own->verify_parts > CKPT_PARTS_MAX)
+        return err_set(err, -EINVAL, "verify_parts out of range");
     if (!own->arena_hold_s)
         own->arena_hold_s = engine_hold_of(getenv("LOCKSTEP_ARENA_HOLD"));
     own->arena_hold_s = MIN(own->arena_hold_s, HOLD_MOST_S);

@@ -55,8 +55,8 @@ struct lockstep_ckpt {
     struct lockstep_ckpt_spans spans;
     bool has_spans;
     int64_t fence_ns;
-    uint64_t fenced_step;                       /* of the last save */
-    uint64_t number, written, verified, failed; /* saves; numbers begin at 1 */
+    uint64_t fenced_step;                               /* of the last save */
+    uint64_t number, stored, written, verified, failed; /* saves; numbers begin at 1 */
     char failure[256];
 };
 

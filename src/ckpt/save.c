@@ -101,8 +101,11 @@ static int save_arena_prepare(struct lockstep_ckpt *ckpt, struct err *err)
 static void save_held_release(const struct lockstep_ckpt *ckpt)
 {
     struct held_image held;
+    int found = held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL);
 
-    if (held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL) < 0)
+    if (found == -EXDEV) /* the rank has moved: its writer there looks for the record */
+        held_remove(ckpt->dir_fd, ckpt->settings.rank);
+    if (found < 0)
         return;
     held_remove(ckpt->dir_fd, ckpt->settings.rank);
     for (int i = 0; i < HELD_LOOKS && held_is_alive(&held); i++)
@@ -444,11 +447,19 @@ static bool save_is_copied(const struct lockstep_ckpt *ckpt, enum lockstep_ckpt_
                             ckpt->settings.job);
 }
 
+/* Other programs have to do something for it. */
+static bool save_stage_is_copy(enum lockstep_ckpt_stage stage)
+{
+    return stage == LOCKSTEP_CKPT_REPLICATED || stage == LOCKSTEP_CKPT_UPLOADED;
+}
+
 static int save_stage_result(struct lockstep_ckpt *ckpt, enum lockstep_ckpt_stage stage)
 {
-    uint64_t done = stage == LOCKSTEP_CKPT_WRITTEN ? ckpt->written : ckpt->verified;
+    uint64_t done = stage == LOCKSTEP_CKPT_WRITTEN                                 ? ckpt->written
+                    : stage == LOCKSTEP_CKPT_STORED && ckpt->failed < ckpt->number ? ckpt->stored
+                                                                                   : ckpt->verified;
 
-    if (stage > LOCKSTEP_CKPT_VERIFIED && ckpt->written >= ckpt->number)
+    if (save_stage_is_copy(stage) && ckpt->written >= ckpt->number)
         return save_is_copied(ckpt, stage) ? 0 : -EAGAIN;
     if (done >= ckpt->number)
         return 0;
@@ -469,7 +480,7 @@ int lockstep_ckpt_wait(struct lockstep_ckpt *ckpt, enum lockstep_ckpt_stage stag
         return -ENODEV;
     if (stage == LOCKSTEP_CKPT_COPIED)
         return engine_result(ckpt, 0);
-    if (stage < LOCKSTEP_CKPT_COPIED || stage > LOCKSTEP_CKPT_UPLOADED)
+    if (stage < LOCKSTEP_CKPT_COPIED || stage > LOCKSTEP_CKPT_STORED)
         return err_set(&ckpt->err, -EINVAL, "there is no such stage");
     if (!ckpt->number)
         return err_set(&ckpt->err, -ENOENT, "nothing was saved");
@@ -479,10 +490,10 @@ int lockstep_ckpt_wait(struct lockstep_ckpt *ckpt, enum lockstep_ckpt_stage stag
 
         if (now_ns >= until_ns)
             return err_set(&ckpt->err, -ETIMEDOUT, "not done in %d ms", timeout_ms);
-        writer_link_drain(ckpt, time_poll_ms(stage > LOCKSTEP_CKPT_VERIFIED
-                                                 ? MIN(until_ns, now_ns + LOOK_NS)
-                                                 : until_ns,
-                                             now_ns));
+        writer_link_drain(
+            ckpt,
+            time_poll_ms(save_stage_is_copy(stage) ? MIN(until_ns, now_ns + LOOK_NS) : until_ns,
+                         now_ns));
     }
     return engine_result(ckpt, result);
 }

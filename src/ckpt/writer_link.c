@@ -137,6 +137,7 @@ int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err)
                                             .keep = settings->keep,
                                             .no_verify = settings->no_verify,
                                             .hold_s = settings->arena_hold_s,
+                                            .verify_parts = settings->verify_parts,
                                             .job = settings->job,
                                             .bytes_per_s = settings->bytes_per_s,
                                             .keep_every = settings->keep_every,
@@ -209,6 +210,7 @@ static void writer_event_take(struct lockstep_ckpt *ckpt, const struct message_e
     status->writer_cpu_ns = event->cpu_ns;
     if (event->type == EVENT_RELEASED) {
         ckpt->image[event->image].state = IMAGE_FREE;
+        ckpt->stored = MAX(ckpt->stored, event->number); /* also of one that failed */
     } else if (event->type == EVENT_WRITTEN) {
         ckpt->written = MAX(ckpt->written, event->number);
         status->written = event->step;

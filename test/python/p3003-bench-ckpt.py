@@ -9,9 +9,9 @@ from tap import BUILD, PYTHON, SOURCE, equal, main, need_torch, test
 BENCH = os.path.join(SOURCE, "bench", "ckpt_torch.py")
 
 
-def bench(place, *options):
+def bench(place, *options, **environment):
     return subprocess.run([PYTHON, BENCH, "--dir", place, *options], capture_output=True, text=True, timeout=200,
-                          env=dict(os.environ, BUILD=BUILD))
+                          env=dict(os.environ, BUILD=BUILD, **environment))
 
 
 @test
@@ -26,6 +26,14 @@ def every_engine_is_measured_or_skipped_with_the_reason(place):
             assert isinstance(result[key], float), (name, key, result)
         assert result["stall_s"] > 0 and result["durable_gbps"] > 0 and result["restore_gbps"] > 0, (name, result)
     assert answer["bytes"] > 2e6, answer
+    equal(os.listdir(place), [], "left behind")
+
+
+@test
+def a_writer_that_is_still_removing_old_points_is_waited_for(place):
+    done = bench(place, "--json", "--mb", "4", "--steps", "4", "--saves", "2", "--rounds", "2", "--engine", "lockstep",
+                 LD_PRELOAD=os.path.join(BUILD, "test", "libckpt-fault.so"), CKPT_FAULT="unlink")
+    equal(done.returncode, 0, done.stderr[-2000:])
     equal(os.listdir(place), [], "left behind")
 
 

@@ -1,7 +1,8 @@
 /* ckpt-fault.c - a disk and a kernel that fail, for the writer of checkpoints: preloaded into the trainer, active in the writer.
  *
  * $CKPT_FAULT is a list of words: fsync=N (the N-th fails with EIO), fallocate (no room), full (no room after some writes), short
- * (pwrite writes a part), uring (io_uring_setup is not permitted), direct (O_DIRECT is refused).
+ * (pwrite writes a part), uring (io_uring_setup is not permitted), direct (O_DIRECT is refused), term (SIGTERM comes when the writer has just taken the name
+ * under which it holds an image), unlink (removing a file takes a while).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -9,11 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +46,34 @@ int fsync(int fd)
         return -1;
     }
     return real(fd);
+}
+
+int prctl(int option, ...)
+{
+    int (*real)(int, ...) = (int (*)(int, ...))dlsym(RTLD_NEXT, "prctl");
+    unsigned long value[4];
+    va_list args;
+    int result;
+
+    va_start(args, option);
+    for (int i = 0; i < 4; i++)
+        value[i] = va_arg(args, unsigned long);
+    va_end(args);
+    result = real(option, value[0], value[1], value[2], value[3]);
+    if (option == PR_SET_NAME && strcmp((const char *)value[0], "ckpt-held") == 0 && // NOLINT
+        fails("term", NULL))
+        kill(getpid(), SIGTERM);
+    return result;
+}
+
+int unlinkat(int dir, const char *path, int flags)
+{
+    int (*real)(int, const char *, int) =
+        (int (*)(int, const char *, int))dlsym(RTLD_NEXT, "unlinkat");
+
+    if (fails("unlink", NULL))
+        usleep(50000);
+    return real(dir, path, flags);
 }
 
 int fallocate64(int fd, int mode, off64_t at, off64_t size)

@@ -10,6 +10,7 @@
  *   pause=MS     between two steps
  *   at=STEP      restores this point               stale=1   the tensors stay as they are after the first step
  *   rate=MB      per second, limit for the writer  every_kept=N  as keep_every
+ *   parts=N      as verify_parts
  *   complete=1   tells the writer that all ranks have verified each point
  *
  * Several ranks agree on the point that they restore through files in DIR.agree-JOB; agree=PATH: in PATH.agree-JOB.
@@ -35,7 +36,7 @@
 
 struct options {
     uint64_t steps, every, mb, rank, world, group, job, keep, images, slices, shards, pause, at,
-        stale, rate, complete, every_kept;
+        stale, rate, complete, every_kept, parts;
     const char *wait, *restore, *agree;
 };
 
@@ -96,6 +97,7 @@ static int option_read(struct options *options, const char *word)
         { "rate=", &options->rate },
         { "complete=", &options->complete },
         { "every_kept=", &options->every_kept },
+        { "parts=", &options->parts },
     };
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -314,6 +316,7 @@ static void settings_make(const struct options *options, const char *directory,
     settings->keep = (uint32_t)options->keep;
     settings->images = (uint32_t)options->images;
     settings->keep_every = options->every_kept;
+    settings->verify_parts = (uint32_t)options->parts;
     if (options->world > 1) {
         meeting->rank = settings->rank;
         meeting->world = settings->world;

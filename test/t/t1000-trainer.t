@@ -60,16 +60,28 @@ done
 train "seed" 4 --steps 40 --seed 2
 lacks "another seed learns something else" "$(sed -n 's/.*digest //p' "$TAP/one.0")" "$TAP/seed.0"
 
-# A checkpoint of which one rank has only a damaged shard is passed over by all.
+# A checkpoint of which one rank's file is damaged is passed over by all.
 train "half" 4 --steps 25 --checkpoint-dir "$TAP/saved" --checkpoint-every 10
-printf x | dd of="$TAP/saved/rank-00002.step-000000000020.shard" bs=1 seek=200 conv=notrunc 2>/dev/null
+printf x | dd of="$TAP/saved/step-20/rank-00002.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
 ATTEMPT=1 train "rest" 4 --steps 30 --checkpoint-dir "$TAP/saved" --checkpoint-every 10
-has "a damaged shard is named" 'rank 2: checkpoint skipped: .*step-000000000020.shard: the values are damaged' \
-    "$TAP/rest.2"
+has "a damaged file is named" 'rank 0: checkpoint skipped: step 20: .*rank-00002.safetensors' "$TAP/rest.0"
 has "and all go back to the one before" 'restored from checkpoint of step 10' "$TAP/rest.0"
 train "other" 4 --steps 30 --seed 2 --checkpoint-dir "$TAP/saved"
 has "another run's checkpoints are not touched" 'written by another run: seed 1' "$TAP/other.0"
-ok "they are still there" test -f "$TAP/saved/rank-00000.step-000000000030.shard"
+ok "they are still there" "$LOCKSTEP" ckpt verify --newest "$TAP/saved"
+has "the newest of them" '^step 30  verified' "$TAP/out"
+LOCKSTEP_RESUME=$TAP/saved/step-20
+export LOCKSTEP_RESUME
+ATTEMPT=1 train "chosen" 4 --steps 22 --checkpoint-dir "$TAP/saved"
+has "the one that the launcher chose is taken" 'restored from checkpoint of step 20' "$TAP/chosen.0"
+LOCKSTEP_RESUME=
+train "fewer" 2 --steps 32 --checkpoint-dir "$TAP/saved"
+has "fewer replicas go on from the newest as well" 'restored from checkpoint of step 30' "$TAP/fewer.0"
+LOCKSTEP_RESUME=$TAP/saved/step-30
+printf x | dd of="$TAP/saved/step-30/rank-00001.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
+ATTEMPT=1 train "refused" 4 --steps 32 --checkpoint-dir "$TAP/saved"
+has "if that cannot be restored, no rank begins elsewhere" '^1 1 1 1 $' "$TAP/refused.status"
+unset LOCKSTEP_RESUME
 
 printf 'lockstep-plan 1\ntruth %s\nfault kill:rank=2,step=10\n' "$TAP/truth" >"$TAP/plan"
 begin=$(date +%s)

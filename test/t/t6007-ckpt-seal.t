@@ -113,4 +113,22 @@ has "by the missing metadata" 'there is no .metadata beside it' "$TAP/out"
 mkdir "$TAP/empty"
 exits 3 "there is nothing to seal in an empty directory" "$LOCKSTEP" ckpt seal "$TAP/empty"
 exits 2 "a directory is required" "$LOCKSTEP" ckpt seal
+
+# Another program may call its directories as lockstep does.
+mkdir -p "$TAP/steps"
+make hf "$TAP/steps/step-7" >/dev/null
+cp -r "$TAP/steps/step-7" "$TAP/steps/step-8"
+exits 3 "directories of another program are not points, whatever they are called" "$LOCKSTEP" ckpt verify "$TAP/steps"
+has "and the answer says what to do" "lockstep ckpt seal" "$TAP/err"
+ok "one of them can be sealed" "$LOCKSTEP" ckpt seal "$TAP/steps/step-7"
+has "with its step" '^sealed .*step-7: [0-9]+ files, .* step 7$' "$TAP/out"
+ok "then it is verified" "$LOCKSTEP" ckpt verify "$TAP/steps"
+is "and is there once" "$(cat "$TAP/out")" "step 7  verified"
+ok "it is listed" "$LOCKSTEP" ckpt ls "$TAP/steps"
+is "once" "$(grep -c . "$TAP/out")" 1
+"$BUILD/test/ckpt-train" "$TAP/steps" steps=10 mb=1 keep=1 wait=verified >"$TAP/out" 2>&1
+has "a training that saves a step of that name says why it cannot" '^failed 7: .*step-7 is the directory of another program' "$TAP/out"
+ok "saves the others" test -f "$TAP/steps/step-10/COMMIT"
+ok "and removes nothing that it did not write" "$LOCKSTEP" ckpt verify "$TAP/steps/step-7"
+ok "sealed or not" test -d "$TAP/steps/step-8"
 done_testing

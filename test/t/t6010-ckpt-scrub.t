@@ -63,4 +63,13 @@ ok "sealed checkpoints are read as well" "$LOCKSTEP" ckpt scrub "$TAP/sealed"
 has "with their step" '^step 7  verified$' "$TAP/out"
 echo other >"$TAP/sealed/notes"
 exits 1 "and refused when they changed" "$LOCKSTEP" ckpt scrub "$TAP/sealed"
+
+# On file systems that machines share, a save reads one of several parts back; scrub reads the rest.
+ok "a training that reads a part back" "$train" "$TAP/parts" steps=3 mb=32 parts=4 wait=verified
+ok "its points count as verified" "$LOCKSTEP" ckpt ls "$TAP/parts"
+has "partly" '^step 3 .*verified .*one of 4 parts was read back' "$TAP/out"
+ok "scrub" "$LOCKSTEP" ckpt scrub "$TAP/parts"
+"$LOCKSTEP" ckpt ls "$TAP/parts" --json >"$TAP/out"
+lacks "reads them as a whole" read_back_parts "$TAP/out"
+is "and they are verified" "$(grep -c '"state": *"verified"' "$TAP/out")" 3
 done_testing

@@ -70,6 +70,28 @@ await test -s "$record"
 kill "$writer"
 ok "SIGTERM ends it" await gone "$writer"
 ok "with its record, too" [ ! -e "$record" ]
+# At the end of the run the launcher sends SIGTERM once, to whoever has that name.
+LOCKSTEP_RUN=r1 LD_PRELOAD=$BUILD/test/libckpt-fault.so CKPT_FAULT=term
+export LOCKSTEP_RUN LD_PRELOAD CKPT_FAULT
+dies
+unset LOCKSTEP_RUN LD_PRELOAD CKPT_FAULT
+ok "one that comes as soon as it can be meant is not lost" await gone "$writer"
+
+# The rank goes on elsewhere, with the same directory: another machine, as far as process numbers tell.
+if unshare -p -f --mount-proc true 2>/dev/null; then
+    dies
+    await test -s "$record"
+    ok "a start on another machine" unshare -p -f --mount-proc "$train" "$dir" mb=8 steps=$(($(last verified) + 5)) wait=written
+    lacks "finds nothing in memory" '^memory' "$TAP/out"
+    ok "the memory here is given back" await gone "$writer"
+else
+    skip "a start on another machine" "no process namespaces here"
+fi
+# A rank that the next start has not got: later points are verified without it.
+dies rank=1 world=2 group=1 job=7
+await test -s "$dir/.held-rank-00001"
+ok "a start without this rank" "$train" "$dir" mb=8 steps=$(($(last verified) + 5)) wait=verified restore=none
+ok "gives its memory back, too" await gone "$writer"
 LOCKSTEP_ARENA_HOLD=1
 dies
 ok "so does time" await gone "$writer"

@@ -16,6 +16,7 @@
 #define CKPT_PAGE 4096u        /* alignment of the data section, and of direct I/O */
 #define CKPT_BLOCK (4u << 20)  /* bytes of one checksum */
 #define CKPT_RANKS_MAX 1048576 /* as many as a layout may have */
+#define CKPT_PARTS_MAX 4096u   /* of a file, of which a save reads one back */
 
 struct ckpt_digest {
     unsigned char byte[16]; /* XXH3-128, big-endian as its canonical form is */

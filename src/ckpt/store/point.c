@@ -23,6 +23,7 @@
 #include "core/text.h"
 
 static const char verified_magic[8] = { 'L', 'S', 'C', 'K', 'V', 'E', 'R', 'I' };
+static const char partly_magic[8] = { 'L', 'S', 'C', 'K', 'V', 'E', 'R', 'P' };
 
 void point_part_name(uint64_t step, uint64_t job, char *out, size_t room)
 {
@@ -73,9 +74,10 @@ int point_open(int dir_fd, const struct point *point, struct err *err)
 
 /* ---- marks ---- */
 
-bool point_rank_was_verified(int point_fd, const struct commit_rank *rank)
+uint32_t point_rank_parts(int point_fd, const struct commit_rank *rank)
 {
     struct buf bytes = { .data = NULL };
+    uint32_t parts = 1;
     struct reader in;
     const void *magic, *digest;
     char name[64];
@@ -84,20 +86,23 @@ bool point_rank_was_verified(int point_fd, const struct commit_rank *rank)
     point_rank_name(rank->rank, "verified", name, sizeof(name));
     if (small_file_read(point_fd, name, 64, &bytes, NULL) < 0) {
         buf_fini(&bytes);
-        return false;
+        return 0;
     }
     in = reader_of(bytes.data, bytes.size);
     magic = reader_get(&in, sizeof(verified_magic));
     digest = reader_get(&in, sizeof(rank->manifest.byte));
-    good = magic && digest && memcmp(magic, verified_magic, sizeof(verified_magic)) == 0 &&
-           memcmp(digest, rank->manifest.byte, sizeof(rank->manifest.byte)) == 0 &&
-           reader_get_u32(&in) == crc32c(0, bytes.data, bytes.size - 4) && !in.bad;
+    good = magic && digest && memcmp(digest, rank->manifest.byte, sizeof(rank->manifest.byte)) == 0;
+    if (good && memcmp(magic, partly_magic, sizeof(partly_magic)) == 0)
+        parts = reader_get_u32(&in);
+    else if (good)
+        good = memcmp(magic, verified_magic, sizeof(verified_magic)) == 0;
+    good = good && reader_get_u32(&in) == crc32c(0, bytes.data, bytes.size - 4) && !in.bad;
     buf_fini(&bytes);
-    return good;
+    return good ? parts : 0;
 }
 
 int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *manifest,
-                        struct err *err)
+                        uint32_t parts, struct err *err)
 {
     struct buf bytes = { .data = NULL };
     char name[64], temporary[64];
@@ -105,8 +110,10 @@ int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *m
 
     point_rank_name(rank, "verified", name, sizeof(name));
     point_rank_name(rank, "verified.tmp", temporary, sizeof(temporary));
-    buf_put(&bytes, verified_magic, sizeof(verified_magic));
+    buf_put(&bytes, parts > 1 ? partly_magic : verified_magic, sizeof(verified_magic));
     buf_put(&bytes, manifest->byte, sizeof(manifest->byte));
+    if (parts > 1)
+        buf_put_u32(&bytes, parts);
     if (!bytes.failed)
         buf_put_u32(&bytes, crc32c(0, bytes.data, bytes.size));
     result = small_file_replace(point_fd, name, temporary, &bytes, err);
@@ -169,18 +176,22 @@ static bool point_was_refused(int point_fd, struct point *point)
 
 /* ---- listing ---- */
 
-/* Without COMMIT: how many ranks have come so far. */
-static void point_count(int fd, struct point *point)
+/* Without COMMIT: how many ranks have come so far.  Returns whether there is any file of a rank, or a mark of a reader. */
+static bool point_count(int fd, struct point *point)
 {
     CLEAN(dir_clean) DIR *dir = fdopendir(dup(fd));
     const struct dirent *entry;
+    bool ours = false;
 
     while (dir && (entry = readdir(dir))) {
         const char *end = strrchr(entry->d_name, '.');
         uint64_t size = 0;
 
+        ours |= strcmp(entry->d_name, "REFUSED") == 0;
         if (strncmp(entry->d_name, "rank-", 5) != 0 || !end)
             continue;
+        ours |= strcmp(end, ".manifest") == 0 || strcmp(end, ".safetensors") == 0 ||
+                strcmp(end, ".verified") == 0;
         if (strcmp(end, ".manifest") == 0)
             point->ranks++;
         if (strcmp(end, ".safetensors") == 0 && small_file_size(fd, entry->d_name, &size) == 0)
@@ -189,6 +200,18 @@ static void point_count(int fd, struct point *point)
     point->state = POINT_INCOMPLETE;
     snprintf(point->why, sizeof(point->why), "not committed; %" PRIu32 " ranks have saved",
              point->ranks);
+    return ours || !dir;
+}
+
+bool point_is_ours(int dir_fd, const char *name)
+{
+    CLEAN(fd_clean) int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct point point = { .step = 0 };
+    uint64_t size;
+
+    if (fd < 0)
+        return errno == ENOENT;
+    return small_file_size(fd, "COMMIT", &size) != -ENOENT || point_count(fd, &point);
 }
 
 int point_commit(int point_fd, uint64_t step, struct commit *ret, struct err *err)
@@ -221,9 +244,13 @@ static void point_sums_set(int fd, const struct commit *commit, bool marks, stru
     point->read_back = marks;
     point->on_peer = marks && point_was_copied(fd, POINT_PEER, commit->job);
     point->in_store = marks && point_was_copied(fd, POINT_STORE, commit->job);
+    point->parts = 0;
     for (uint32_t i = 0; i < commit->group; i++) {
+        uint32_t parts = point->read_back ? point_rank_parts(fd, &commit->rank[i]) : 0;
+
         point->bytes += commit->rank[i].file_bytes;
-        point->read_back = point->read_back && point_rank_was_verified(fd, &commit->rank[i]);
+        point->read_back = parts != 0;
+        point->parts = MAX(point->parts, parts);
     }
 }
 
@@ -232,6 +259,7 @@ void point_read(int dir_fd, bool marks, struct point *point)
     struct err err = { "" };
     CLEAN(fd_clean) int fd = -1;
     struct commit commit = { .step = 0 };
+    bool ours = true;
     int result;
 
     if (point->state == POINT_FOREIGN)
@@ -247,13 +275,15 @@ void point_read(int dir_fd, bool marks, struct point *point)
     if (result == 0)
         point_sums_set(fd, &commit, marks, point);
     else if (result == -ENOENT)
-        point_count(fd, point);
+        ours = point_count(fd, point);
     else
         point_refused(point, err.text);
     if (result == -ENOENT && point->published) /* it had one when it got this name */
-        point_refused(point, "COMMIT is missing");
+        point_refused(point, ours ? "COMMIT is missing" : "it is not a checkpoint of lockstep");
+    if (!ours && point->published)
+        point->state = POINT_OTHERS;
     commit_fini(&commit);
-    if (point->state != POINT_INCOMPLETE)
+    if (point->state != POINT_INCOMPLETE && point->state != POINT_OTHERS)
         point_was_refused(fd, point);
 }
 
@@ -330,14 +360,14 @@ static int points_add(int dir_fd, const struct statx *parent, const char *name,
     return 0;
 }
 
-/* Without those that another process removed meanwhile. */
+/* Without those that another process removed meanwhile, and without those of other programs. */
 static void points_read_each(int dir_fd, bool marks, struct points *points)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < points->count; i++) {
         point_read(dir_fd, marks, &points->point[i]);
-        if (points->point[i].state != POINT_GONE)
+        if (points->point[i].state != POINT_GONE && points->point[i].state != POINT_OTHERS)
             points->point[count++] = points->point[i];
     }
     points->count = count;

@@ -24,6 +24,7 @@ enum point_state {
     POINT_INCOMPLETE, /* without COMMIT: being written, or lost in a crash */
     POINT_FOREIGN,    /* of another user, in a directory that everyone may write */
     POINT_GONE,       /* removed or replaced since the directory was read */
+    POINT_OTHERS, /* another program's directory that is called step-N: none of our files is in it */
 };
 
 struct point {
@@ -31,7 +32,8 @@ struct point {
     char name[96];
     bool published; /* under its final name */
     enum point_state state;
-    bool read_back;         /* all ranks have been read back once */
+    bool read_back;         /* all ranks have been read back once, */
+    uint32_t parts;         /* of some rank one of so many parts, where it is more than 1 */
     bool on_peer, in_store; /* copied to another node, to an object store */
     char why[256];          /* not committed: the reason */
     uint64_t bytes;         /* of all files of tensors */
@@ -55,10 +57,13 @@ enum points_depth {
     POINTS_MARKS,   /* and whether each rank was read back: a file for each rank of each point */
 };
 
-/* No data is read.  An empty list is success. */
+/* No data is read.  An empty list is success.  Directories of other programs are left out where the depth lets one know them. */
 int points_read(int dir_fd, enum points_depth depth, struct points *ret, struct err *err);
 void points_fini(struct points *points);
 void point_read(int dir_fd, bool marks, struct point *point);
+
+/* Whether the directory called `name` holds files of a point, or is gone; else it is another program's. */
+bool point_is_ours(int dir_fd, const char *name);
 
 void point_part_name(uint64_t step, uint64_t job, char *out, size_t room);
 void point_rank_name(uint32_t rank, const char *ending, char *out, size_t room);
@@ -81,7 +86,9 @@ struct point_check {
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t bytes); /* NULL: none */
     void *ctx;
     uint64_t done_bytes, bytes; /* progress: before this file, and of all files */
-    bool mark;                  /* ranks that were not read back before are marked so */
+    bool mark;                  /* ranks that were not read back as a whole are marked so */
+    uint32_t part,
+        parts; /* parts > 1: every parts-th block, from block `part` on; not for files of fewer blocks */
 };
 
 /* Reads everything, past the page cache where possible.  0: complete and right.  -EPROTO: refused, err says why.  -ESTALE: it
@@ -91,6 +98,8 @@ int point_verify(int dir_fd, const struct point *point, const struct point_check
                  struct err *err);
 /* One digest of the digests of all tensors of all ranks: two points with the same one have the same tensors. */
 int point_contents(int dir_fd, const struct point *point, struct ckpt_digest *ret, struct err *err);
+/* How many parts a file has, if it shall have `parts`: small files are read as a whole. */
+uint32_t point_file_parts(const struct manifest *manifest, uint32_t parts);
 /* The blocks of one file against the manifest. */
 int point_verify_file(int point_fd, const struct manifest *manifest,
                       const struct point_check *check, struct err *err);
@@ -103,10 +112,11 @@ void points_remove_gone(int dir_fd);
 /* Points that another one of the same step replaced, up to `step`. */
 void points_remove_old(int dir_fd, uint64_t step);
 
-/* The mark that a rank was read back; it names the manifest. */
+/* The mark that a rank was read back, as a whole (`parts` 1) or one of so many parts; it names the manifest. */
 int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *manifest,
-                        struct err *err);
-bool point_rank_was_verified(int point_fd, const struct commit_rank *rank);
+                        uint32_t parts, struct err *err);
+/* Of how many parts one was read back; 1: all of it; 0: nothing. */
+uint32_t point_rank_parts(int point_fd, const struct commit_rank *rank);
 
 /* The mark that another place has the point, too; it names the start of the job. */
 #define POINT_PEER "PEER"

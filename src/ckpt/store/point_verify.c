@@ -92,6 +92,7 @@ struct checker {
     int fd;
     enum blocks_way way;
     unsigned runners;
+    uint64_t part, parts;
     _Atomic unsigned taken;
     _Atomic uint64_t done_bytes;
     _Atomic int result;
@@ -143,8 +144,9 @@ static void *checker_run(void *ctx)
     struct blocks_job job = { .fd = checker->fd,
                               .way = checker->way,
                               .bytes = checker->manifest->file_bytes,
-                              .first = atomic_fetch_add(&checker->taken, 1),
-                              .stride = checker->runners,
+                              .first = checker->part +
+                                       atomic_fetch_add(&checker->taken, 1) * checker->parts,
+                              .stride = checker->runners * checker->parts,
                               .ordered = checker->check->digests,
                               .each = point_block_check,
                               .ctx = checker,
@@ -170,6 +172,11 @@ static int checker_digests_open(struct checker *checker, struct err *err)
     return checker->check->digests ? tensor_digests_open(&checker->digests, err) : 0;
 }
 
+uint32_t point_file_parts(const struct manifest *manifest, uint32_t parts)
+{
+    return parts && ckpt_blocks(manifest->file_bytes) >= parts ? parts : 1;
+}
+
 int point_verify_file(int point_fd, const struct manifest *manifest,
                       const struct point_check *check, struct err *err)
 {
@@ -188,6 +195,8 @@ int point_verify_file(int point_fd, const struct manifest *manifest,
             (unsigned)MIN(checker.runners, MAX(ckpt_blocks(manifest->file_bytes) / 16, 1));
         if (check->digests)
             checker.runners = 1;
+        checker.parts = check->digests ? 1 : point_file_parts(manifest, check->parts);
+        checker.part = check->part % checker.parts;
         result = checker_digests_open(&checker, err);
         pthread_mutex_init(&checker.lock, NULL);
         /* A thread that does not start would leave its blocks unread. */
@@ -233,8 +242,8 @@ static int point_verify_rank(int point_fd, const struct commit *commit, uint32_t
         return result;
     result = point_verify_file(point_fd, &manifest, check, err);
     manifest_fini(&manifest);
-    if (result == 0 && check->mark && !point_rank_was_verified(point_fd, &commit->rank[i]))
-        point_mark_verified(point_fd, commit->rank[i].rank, &commit->rank[i].manifest, NULL);
+    if (result == 0 && check->mark && point_rank_parts(point_fd, &commit->rank[i]) != 1)
+        point_mark_verified(point_fd, commit->rank[i].rank, &commit->rank[i].manifest, 1, NULL);
     return result;
 }
 

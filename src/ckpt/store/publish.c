@@ -203,6 +203,8 @@ static int publish_name_take(const struct publish *publish, struct err *err)
             statx(publish->parent_fd, name, AT_SYMLINK_NOFOLLOW, STATX_INO, &other) == 0 &&
             own.stx_ino == other.stx_ino)
             return 0;
+        if (!point_is_ours(publish->parent_fd, name))
+            return err_set(err, -EEXIST, "%s is the directory of another program", name);
         snprintf(old, sizeof(old), ".old-%s.%016" PRIx64, name, (uint64_t)time_real_ns());
         renameat(publish->parent_fd, name, publish->parent_fd, old);
     }

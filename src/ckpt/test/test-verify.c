@@ -138,6 +138,27 @@ static void a_digest_that_differs_is_found_although_all_checksums_are_right(void
     }
 }
 
+/* Each save reads another part: damage in any block is found by one of so many saves. */
+static void parts_take_turns_and_make_up_the_whole(void **state)
+{
+    struct saved *saved = *state;
+    const uint32_t parts = 5;
+
+    for (uint64_t block = 1; block < saved->manifest.blocks; block += 11) {
+        saved->manifest.crc[block] ^= 1;
+        for (uint32_t turn = 0; turn <= parts; turn++) {
+            struct point_check check = { .threads = 2, .part = turn, .parts = parts };
+
+            assert_int_equal(point_verify_file(saved->dir_fd, &saved->manifest, &check, NULL),
+                             block % parts == turn % parts ? -EPROTO : 0);
+        }
+        saved->manifest.crc[block] ^= 1;
+    }
+    assert_int_equal(point_file_parts(&saved->manifest, parts), parts);
+    assert_int_equal(point_file_parts(&saved->manifest, 0), 1);
+    assert_int_equal(point_file_parts(&saved->manifest, 1000), 1); /* too small to be cut */
+}
+
 struct order {
     uint64_t next, last;
 };
@@ -185,6 +206,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_digest_that_differs_is_found_although_all_checksums_are_right, saved_setup,
             saved_teardown),
+        cmocka_unit_test_setup_teardown(parts_take_turns_and_make_up_the_whole, saved_setup,
+                                        saved_teardown),
         cmocka_unit_test_setup_teardown(ordered_blocks_arrive_in_order_in_every_way, saved_setup,
                                         saved_teardown),
     };

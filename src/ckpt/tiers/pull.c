@@ -289,7 +289,7 @@ static int pull_tensors_verify(struct pull_run *run, const struct commit_rank *r
     int result = point_verify_file(run->publish.fd, manifest, &check, err);
 
     if (result == 0)
-        return point_mark_verified(run->publish.fd, rank->rank, &rank->manifest, err);
+        return point_mark_verified(run->publish.fd, rank->rank, &rank->manifest, 1, err);
     point_rank_name(manifest->rank, "safetensors", name, sizeof(name));
     unlinkat(run->publish.fd, name, 0);
     return result;

@@ -15,7 +15,7 @@
 #include "core/text.h"
 
 static const char magic[4] = { 'L', 'S', 'C', 'W' };
-#define VERSION 4
+#define VERSION 5
 
 static void message_hello_put(const struct message_hello *hello, struct buf *out)
 {
@@ -27,6 +27,7 @@ static void message_hello_put(const struct message_hello *hello, struct buf *out
     buf_put_u32(out, hello->keep);
     buf_put_u32(out, hello->no_verify);
     buf_put_u32(out, hello->hold_s);
+    buf_put_u32(out, hello->verify_parts);
     buf_put_u64(out, hello->job);
     buf_put_u64(out, hello->bytes_per_s);
     buf_put_u64(out, hello->keep_every);
@@ -102,6 +103,7 @@ static bool message_hello_get(struct reader *in, struct message_hello *hello)
     hello->keep = reader_get_u32(in);
     hello->no_verify = reader_get_u32(in);
     hello->hold_s = reader_get_u32(in);
+    hello->verify_parts = reader_get_u32(in);
     hello->job = reader_get_u64(in);
     hello->bytes_per_s = reader_get_u64(in);
     hello->keep_every = reader_get_u64(in);
@@ -109,8 +111,8 @@ static bool message_hello_get(struct reader *in, struct message_hello *hello)
     return !in->bad && hello->rank < hello->world && hello->world <= CKPT_RANKS_MAX &&
            hello->group > 0 && hello->group <= hello->world && hello->images > 0 &&
            hello->images <= 2 && hello->deadline_s <= 86400 && hello->hold_s <= 86400 &&
-           hello->image_bytes > 0 && hello->image_bytes <= UINT64_C(1) << 61 &&
-           hello->image_bytes % CKPT_PAGE == 0;
+           hello->verify_parts <= CKPT_PARTS_MAX && hello->image_bytes > 0 &&
+           hello->image_bytes <= UINT64_C(1) << 61 && hello->image_bytes % CKPT_PAGE == 0;
 }
 
 static bool message_save_get(struct reader *in, struct message_save *save)

@@ -31,6 +31,7 @@ struct message_hello {
     uint32_t rank, world, group, images, deadline_s, keep, no_verify;
     uint32_t
         hold_s; /* for how long the last image stays in memory if the trainer dies; 0: not at all */
+    uint32_t verify_parts; /* 0: as the file system suggests */
     uint64_t job, bytes_per_s, keep_every;
     uint64_t image_bytes; /* of one image in the arena, its draft included */
 };

@@ -294,7 +294,9 @@ static int ckpt_verify_main(int argc, char **argv)
     else
         json_object_put(list);
     if (status == 3)
-        log_error("no committed or sealed checkpoint in this directory");
+        log_error(
+            "no committed or sealed checkpoint in this directory; 'lockstep ckpt seal' seals a "
+            "checkpoint of another program");
     else if (status == -ESTALE)
         log_error("%s: points are removed faster than they can be read", path);
     else if (status < 0)
@@ -330,6 +332,8 @@ static struct json_object *ckpt_ls_json(const struct point *point)
     json_object_object_add(object, "ranks", json_object_new_int64(point->ranks));
     json_object_object_add(object, "bytes", json_object_new_uint64(point->bytes));
     json_object_object_add(object, "state", json_object_new_string(ckpt_state_name(point)));
+    if (point->read_back && point->parts > 1)
+        json_object_object_add(object, "read_back_parts", json_object_new_int64(point->parts));
     json_object_array_add(tiers, json_object_new_string("local"));
     if (point->on_peer)
         json_object_array_add(tiers, json_object_new_string("peer"));
@@ -343,10 +347,14 @@ static struct json_object *ckpt_ls_json(const struct point *point)
 
 static void ckpt_ls_point(const struct point *point, bool json, struct json_object *list)
 {
+    char partly[64] = "";
+
+    if (point->read_back && point->parts > 1)
+        snprintf(partly, sizeof(partly), "one of %" PRIu32 " parts was read back", point->parts);
     json_object_array_add(list, ckpt_ls_json(point));
     if (!json)
-        printf("step %-12" PRIu64 " %-10s %6" PRIu32 " ranks %12.3f MB  %s%s%s\n", point->step,
-               ckpt_state_name(point), point->ranks, (double)point->bytes / 1e6, point->why,
+        printf("step %-12" PRIu64 " %-10s %6" PRIu32 " ranks %12.3f MB  %s%s%s%s\n", point->step,
+               ckpt_state_name(point), point->ranks, (double)point->bytes / 1e6, point->why, partly,
                point->on_peer ? "  copied to a peer" : "",
                point->in_store ? "  copied to a store" : "");
 }

@@ -25,13 +25,13 @@ struct seal_options {
 
 static const struct opt seal_opts[] = {
     { "step", 0, OPT_U64, offsetof(struct seal_options, step), "N",
-      "the step of the checkpoint, default: the number in the name of the directory", NULL, false },
+      "the training step of the checkpoint; default: the number in the name of DIR", NULL, false },
     { "replace", 0, OPT_FLAG, offsetof(struct seal_options, replace), NULL,
-      "replace a seal that the directory does not match", NULL, false },
+      "accept changes since DIR was sealed, and seal it anew", NULL, false },
     { "allow-nan", 0, OPT_FLAG, offsetof(struct seal_options, allow_nan), NULL,
-      "seal although tensors contain NaN", NULL, false },
+      "do not refuse tensors that contain NaN", NULL, false },
     { "allow-zeros", 0, OPT_FLAG, offsetof(struct seal_options, allow_zeros), NULL,
-      "seal although files end with pages of zeros", NULL, false },
+      "do not refuse files that end with zeros", NULL, false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct seal_options, dry_run), NULL,
       "check everything, write no seal", NULL, false },
     { "json", 0, OPT_FLAG, offsetof(struct seal_options, json), NULL, "one JSON object", NULL,
@@ -49,14 +49,16 @@ static void seal_err_clean(struct err *err)
     text_clean(err->text, strlen(err->text), false);
 }
 
-/* "step 12" or "step unknown", with the name where there is one. */
+/* "step 12" or "step unknown", with the name where that does not say the same. */
 const char *sealed_label(const struct sealed_point *point, char *out, size_t room)
 {
-    char step[40] = "step unknown";
+    char step[40] = "step unknown", usual[40] = ".";
 
-    if (point->step != SEAL_NO_STEP)
+    if (point->step != SEAL_NO_STEP) {
         snprintf(step, sizeof(step), "step %" PRIu64, point->step);
-    if (strcmp(point->name, ".") == 0)
+        snprintf(usual, sizeof(usual), "step-%" PRIu64, point->step);
+    }
+    if (strcmp(point->name, ".") == 0 || strcmp(point->name, usual) == 0)
         snprintf(out, room, "%s", step);
     else
         snprintf(out, room, "%s (%s)", step, point->name);
@@ -160,21 +162,65 @@ static void seal_result_json(const struct seal *seal, const char *state, const c
     json_object_put(object);
 }
 
-static void seal_result_print(const struct seal *seal, const char *state)
+/* "2 safetensors files"; nothing for none of them. */
+static void seal_forms_print(const struct totals *totals)
+{
+    const struct {
+        size_t count;
+        const char *name;
+    } forms[] = {
+        { totals->format[SEAL_SAFETENSORS], "safetensors" },
+        { totals->format[SEAL_ZIP], "torch.save (zip)" },
+        { totals->format[SEAL_DCP] + totals->format[SEAL_DCP_METADATA],
+          "torch.distributed.checkpoint" },
+        { totals->format[SEAL_INDEX], "index" },
+    };
+    size_t known = 0;
+
+    for (size_t i = 0; i < COUNT(forms); i++) {
+        if (forms[i].count)
+            printf("%s%s: %zu", known ? ", " : "  complete files by format: ", forms[i].name,
+                   forms[i].count);
+        known += forms[i].count;
+    }
+    if (known)
+        putchar('\n');
+    if (totals->format[SEAL_OTHER])
+        printf("  files of formats that lockstep does not know, recorded but not checked: %zu\n",
+               totals->format[SEAL_OTHER]);
+}
+
+static void seal_values_print(const struct totals *totals)
+{
+    if (!totals->format[SEAL_SAFETENSORS])
+        puts("  not searched for NaN: only safetensors files are");
+    else if (totals->nan || totals->inf)
+        printf("  values in safetensors files: %" PRIu64 " are NaN, %" PRIu64 " are infinite\n",
+               totals->nan, totals->inf);
+    else
+        puts("  values in safetensors files: no NaN, no infinity");
+    if (totals->zero_pages)
+        printf("  pages of 4096 bytes with zeros only: %" PRIu64
+               "; normal for tensors of zeros, and what a crash leaves of a file\n",
+               totals->zero_pages);
+}
+
+static void seal_result_print(const struct seal *seal, const char *path, bool dry_run)
 {
     struct totals totals = totals_of(seal);
+    char step[40] = "step unknown; --step gives it";
 
-    printf("%s: %zu files, %.3f MB\n", state, seal->files, (double)seal_bytes(seal) / 1e6);
-    printf("  form checked: %zu safetensors, %zu zip (torch.save), %zu other DCP, %zu index\n",
-           totals.format[SEAL_SAFETENSORS], totals.format[SEAL_ZIP],
-           totals.format[SEAL_DCP] + totals.format[SEAL_DCP_METADATA], totals.format[SEAL_INDEX]);
-    printf("  form not known, digests only: %zu\n", totals.format[SEAL_OTHER]);
-    if (totals.format[SEAL_SAFETENSORS])
-        printf("  numbers in safetensors files: %" PRIu64 " NaN, %" PRIu64 " infinite\n",
-               totals.nan, totals.inf);
-    else
-        puts("  numbers not checked for NaN: no safetensors files");
-    printf("  pages of zeros inside files: %" PRIu64 "\n", totals.zero_pages);
+    if (seal->step != SEAL_NO_STEP)
+        snprintf(step, sizeof(step), "step %" PRIu64, seal->step);
+    printf("%s %s: %zu file%s, %.3f MB, %s\n", dry_run ? "would seal" : "sealed", path, seal->files,
+           seal->files == 1 ? "" : "s", (double)seal_bytes(seal) / 1e6, step);
+    seal_forms_print(&totals);
+    seal_values_print(&totals);
+    if (!dry_run)
+        printf(
+            "  checksums are in lockstep.seal; 'lockstep ckpt verify %s' compares the files with "
+            "them\n",
+            path);
 }
 
 static int seal_result_refused(const struct seal_options *options, const char *path, int result,
@@ -190,7 +236,7 @@ static int seal_result_refused(const struct seal_options *options, const char *p
     if (options->json)
         seal_result_json(&none, "refused", err->text);
     else
-        printf("refused: %s\n", err->text);
+        printf("refused: %s\n  no seal was written\n", err->text);
     return 1;
 }
 
@@ -206,20 +252,24 @@ static int seal_old_check(int fd, const struct seal *made, struct err *err)
         result = seal_compare(&old, made, true, err);
         seal_fini(&old);
     }
-    return result < 0 ? err_wrap(err, result, "sealed before") : 0;
+    return result < 0
+               ? err_wrap(err, result, "changed since it was sealed (--replace accepts the change)")
+               : 0;
 }
 
 static int seal_own_points_check(int fd, struct err *err)
 {
     struct points points = { .point = NULL };
-    int result = points_read(fd, POINTS_NAMES, &points, err);
+    int result = points_read(fd, POINTS_COMMITS, &points, err);
     size_t count = points.count;
 
     points_fini(&points);
     if (result < 0 || !count)
         return result;
-    return err_set(err, -EINVAL,
-                   "this is a checkpoint directory of lockstep, whose points need no seal");
+    return err_set(
+        err, -EINVAL,
+        "lockstep wrote the checkpoints in this directory; they have checksums and need no "
+        "seal");
 }
 
 static uint64_t seal_step_of_path(const char *path)
@@ -272,7 +322,7 @@ static int seal_main(int argc, char **argv)
     else if (options.json)
         seal_result_json(&seal, options.dry_run ? "unsealed" : "sealed", NULL);
     else
-        seal_result_print(&seal, options.dry_run ? "nothing wrong found, not sealed" : "sealed");
+        seal_result_print(&seal, path, options.dry_run);
     seal_fini(&seal);
     return status;
 }
@@ -280,11 +330,14 @@ static int seal_main(int argc, char **argv)
 const struct command command_ckpt_seal = {
     .name = "ckpt seal",
     .operands = "DIR",
-    .summary = "check a checkpoint directory of any program and record its checksums",
+    .summary = "check a checkpoint of any program and record its checksums",
     .details =
-        "Writes the file lockstep.seal into DIR and changes no other file.  'ckpt verify' and\n"
-        "'ckpt ls' use it.  Exits 1 if the checkpoint is incomplete or damaged, 3 if it cannot be\n"
-        "read.",
+        "DIR is the directory of one checkpoint that another program has written, such as\n"
+        "checkpoint-500 of Hugging Face, or a file of torch.save in a directory of its own.\n"
+        "Checks that it is complete, writes the file lockstep.seal into it and changes nothing\n"
+        "else.  Later 'lockstep ckpt verify DIR' tells whether a file has changed, is missing or\n"
+        "is damaged.  Exits 0 if it is sealed, 1 if the checkpoint is incomplete or damaged, 3 if\n"
+        "it cannot be read.",
     .opt = seal_opts,
     .run = seal_main,
 };

@@ -17,8 +17,10 @@
 #include "judge/median.h"
 #include "judge/slow/stall_private.h"
 
+#define WRITE_NOT_NOTED (-1.0)
 #define WRITE_TIMES 2.0  /* of what the median of the others took: beyond it one rank is slow */
 #define WRITE_LEAST 0.05 /* seconds beyond it, or it is noise */
+#define WRITE_SHARE 0.5  /* of a pause: what took more than that was the cause of it */
 #define SKIPS_LEAST 2    /* points in a row before which saves were skipped */
 
 /* ---- the point ---- */
@@ -39,6 +41,20 @@ static void write_point_end(const struct judge_state *judge, struct stall_writes
             value[others++] = writes->seconds[rank];
     }
     writes->done.median_s = others ? median_f64(value, others) : 0;
+}
+
+/* Most of the pause in which it was saved went into writing: both of the rank that took longest. */
+static bool write_was_the_pause(const struct stall *stall, const struct write_point *point)
+{
+    const struct stall_pause *pause = &stall->pause[PAUSE_CHECKPOINT];
+
+    for (uint64_t i = 0; i < MIN(pause->count, STALL_USUAL); i++) {
+        const struct stall_event *event = &pause->event[i];
+
+        if (event->step <= point->saved_in + 1 && point->saved_in <= event->step + 1)
+            return point->most_s * 1e3 > WRITE_SHARE * event->ms;
+    }
+    return false;
 }
 
 static bool write_is_alone(const struct write_point *point)
@@ -90,6 +106,8 @@ void stall_write_renew(const struct judge_state *judge, struct tracked_verdict *
         verdict->layer = LAYER_STORAGE;
         if (!write_names(verdict, point->slowest))
             judge_state_add_rank(judge, verdict, point->slowest);
+    } else if (write_was_the_pause(judge->stall, point)) {
+        verdict->layer = LAYER_STORAGE;
     }
     tracked->changed = true;
 }
@@ -132,6 +150,14 @@ void stall_write_step(struct judge_state *judge)
     }
 }
 
+/* No rank has noted this one. */
+static void write_point_begin(struct stall_writes *writes, uint32_t world, uint64_t step)
+{
+    writes->point = (struct write_point){ .step = step };
+    for (uint32_t rank = 0; rank < world; rank++)
+        writes->seconds[rank] = WRITE_NOT_NOTED;
+}
+
 void stall_save(struct judge_state *judge, uint32_t rank, const struct save_note *save)
 {
     struct stall_writes *writes = &judge->stall->writes;
@@ -142,7 +168,9 @@ void stall_save(struct judge_state *judge, uint32_t rank, const struct save_note
         !ARRAY_FIT_ZERO(writes->seconds, writes->room, judge->model.world))
         return;
     if (!point->ranks || point->step != save->step || point->ranks >= judge->model.world)
-        *point = (struct write_point){ .step = save->step };
+        write_point_begin(writes, judge->model.world, save->step);
+    if (writes->seconds[rank] >= 0) /* twice: it does not stand for a rank that has not come */
+        return;
     point->ranks++;
     point->skipped += save->skipped;
     point->saved_in = MAX(point->saved_in, save->saved_in);

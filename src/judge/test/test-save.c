@@ -112,6 +112,47 @@ static void disks_that_are_alike_name_no_rank(void **state)
     bench_close(&bench);
 }
 
+static void writing_that_took_most_of_the_pause_was_its_cause(void **state)
+{
+    struct bench bench = open_with(false);
+    const struct tracked_verdict *tracked;
+
+    (void)state;
+    pauses(&bench, 25 * MS, 3);
+    pauses(&bench, 600 * MS, 1);
+    point(&bench, 520000, 0); /* and the others 0.5 s */
+    lab_judge_many(bench.lab, &bench.judge, 2);
+    tracked = lab_open(&bench.judge, VERDICT_CHECKPOINT_STALL, 0);
+    assert_int_equal(tracked->verdict.rank_count, 0);
+    assert_int_equal(tracked->verdict.layer, LAYER_STORAGE);
+    bench_close(&bench);
+}
+
+/* Ranks 0 and 1 note a point twice: rank 2, whose disk is slow, has still to come. */
+static void a_rank_that_notes_a_point_twice_is_one_rank(void **state)
+{
+    struct bench bench = open_with(false);
+    const struct tracked_verdict *tracked;
+    struct save_note save;
+
+    (void)state;
+    pauses(&bench, 25 * MS, 3);
+    pauses(&bench, 4000 * MS, 1);
+    tracked = lab_open(&bench.judge, VERDICT_CHECKPOINT_STALL, 0);
+    save = usual(&bench);
+    for (uint32_t i = 0; i < RANKS; i++)
+        put(&bench, i % 2, &save);
+    lab_judge_many(bench.lab, &bench.judge, 2);
+    assert_false(has(&tracked->verdict, "to write"));
+    save.write_us = 3900000;
+    put(&bench, 2, &save);
+    save.write_us = 500000;
+    put(&bench, 3, &save);
+    lab_judge_many(bench.lab, &bench.judge, 2);
+    assert_true(has(&tracked->verdict, "rank 2 took 3.9 s"));
+    bench_close(&bench);
+}
+
 static void a_slow_disk_that_delays_nothing_is_no_fault(void **state)
 {
     struct bench bench = open_with(false);
@@ -190,6 +231,30 @@ static void moments_that_rest_while_the_loss_moves_are_corrupt(void **state)
     bench_close(&bench);
 }
 
+/* A rank whose moments rest notes each point four times: the others would show that they are well. */
+static void moments_of_a_rank_that_notes_twice_are_of_one_rank(void **state)
+{
+    struct bench bench = open_with(true);
+
+    (void)state;
+    moments(&bench, 0);
+    for (int i = 0; i < 3; i++) {
+        struct save_note save;
+
+        lab_judge_many(bench.lab, &bench.judge, 20);
+        save = usual(&bench);
+        save.moments_unchanged = save.moments;
+        for (int again = 0; again < RANKS; again++)
+            put(&bench, 1, &save);
+        assert_int_equal(bench.judge.verdicts.count, 0);
+        save.moments_unchanged = 1;
+        for (uint32_t rank = 0; i == 2 && rank < RANKS; rank++)
+            put(&bench, rank, &save);
+    }
+    assert_true(has(&lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict, "on 1 of 4 ranks"));
+    bench_close(&bench);
+}
+
 static void moments_of_all_ranks_are_one_verdict(void **state)
 {
     struct bench bench = open_with(true);
@@ -255,9 +320,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_wait_for_a_checkpoint_and_the_notes_name_the_slow_disk),
         cmocka_unit_test(disks_that_are_alike_name_no_rank),
+        cmocka_unit_test(writing_that_took_most_of_the_pause_was_its_cause),
+        cmocka_unit_test(a_rank_that_notes_a_point_twice_is_one_rank),
         cmocka_unit_test(a_slow_disk_that_delays_nothing_is_no_fault),
         cmocka_unit_test(saves_that_are_skipped_again_and_again_are_a_fault),
         cmocka_unit_test(moments_that_rest_while_the_loss_moves_are_corrupt),
+        cmocka_unit_test(moments_of_a_rank_that_notes_twice_are_of_one_rank),
         cmocka_unit_test(moments_of_all_ranks_are_one_verdict),
         cmocka_unit_test(moments_that_rest_without_a_loss_or_gradients_are_no_fault),
         cmocka_unit_test(an_optimizer_without_moments_is_no_fault),

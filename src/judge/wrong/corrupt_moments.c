@@ -126,9 +126,13 @@ void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_no
         !ARRAY_FIT_ZERO(book->rank, book->world, judge->model.world))
         return;
     if (!point->ranks || point->step != save->step || point->ranks >= judge->model.world) {
+        point->number++;
         point->step = save->step;
         point->ranks = point->stale = 0;
     }
+    if (book->rank[rank].moments_point == point->number)
+        return; /* twice: it does not stand for a rank that has not come */
+    book->rank[rank].moments_point = point->number;
     point->ranks++;
     if (moments_rest(&book->rank[rank], save))
         moments_point_add(point, rank, book->rank[rank].moments_since - 1);

@@ -72,12 +72,14 @@ struct rank_numbers {           /* by rank */
     bool not_finite;            /* its value in the first step of the streak */
     uint64_t
         moments_since; /* the step, plus one, of the first save that had its moments; 0: none */
+    uint32_t moments_point; /* the number of the newest checkpoint that it has noted */
     struct rank_values values;
 };
 
 #define MOMENTS_NAMED 8 /* ranks that are known by number */
 
 struct moments_point {            /* the newest checkpoint, as far as the notes of its ranks came */
+    uint32_t number;              /* counted from 1 */
     uint64_t step, since;         /* since: the first save with these moments */
     uint32_t ranks, stale;        /* stale: of them, with moments that rest */
     uint32_t rank[MOMENTS_NAMED]; /* the lowest of these */

@@ -8,7 +8,7 @@ from .. import _abi
 
 SONAME = "liblockstep-ckpt.so.0"
 NEWEST = (1 << 64) - 1
-STAGES = {"written": 2, "verified": 3, "replicated": 4, "uploaded": 5}
+STAGES = {"written": 2, "verified": 3, "replicated": 4, "uploaded": 5, "stored": 6}
 DTYPES = {
     "bool": 1, "uint8": 2, "int8": 3, "float8_e5m2": 4, "float8_e4m3fn": 5, "float8_e8m0fnu": 6, "float8_e4m3fnuz": 7,
     "float8_e5m2fnuz": 8, "int16": 9, "uint16": 10, "float16": 11, "bfloat16": 12, "int32": 13, "uint32": 14,
@@ -29,7 +29,7 @@ class _Settings(_abi.Sized):
         (name, ctypes.c_uint32) for name in ("rank", "world", "group", "images", "threads", "deadline_s")] + [
         ("job", ctypes.c_uint64), ("bytes_per_s", ctypes.c_uint64), ("keep", ctypes.c_uint32),
         ("no_verify", ctypes.c_uint32), ("agree", ctypes.c_void_p), ("agree_ctx", ctypes.c_void_p),
-        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32)]
+        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32), ("verify_parts", ctypes.c_uint32)]
 
 
 class _Tensor(_abi.Sized):
