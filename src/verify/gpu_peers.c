@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "core/time.h"
 #include "device/nvml.h"
 #include "verify/checks.h"
+#include "verify/expected.h"
 
 #define PEERS_MAX 32
 #define PEERS_MIN 3 /* of two, nobody knows which is the odd one */
@@ -106,27 +108,62 @@ static void peers_read(const struct nvml *nvml, struct peer_gpu *gpu, unsigned c
     }
 }
 
+/* Below another root is the driver's library, too: the GPUs of this machine are not those of that tree. */
+static const char *gpu_peers_library(const struct verify_place *place, char room[PATH_MAX])
+{
+    if (place->nvml || !place->root[0])
+        return place->nvml;
+    snprintf(room, PATH_MAX, "%s/usr/lib/" NVML_LIBRARY, place->root);
+    return room;
+}
+
+/* No GPU answers: which is fine where none is expected. */
+static void gpu_peers_none(const struct verify_place *place, struct verify_report *report,
+                           const char *why)
+{
+    char expected[128];
+
+    if (expected_on_node("gpu", place->root, place->profile, expected, sizeof(expected)))
+        verify_result(report, CHECK_UNKNOWN, "", "%.100s; %.90s", why, expected);
+    else
+        verify_result(report, VERIFY_NOT_APPLICABLE, "", "%.190s", expected);
+}
+
+/* A GPU whose driver did not start is on the bus, but has no number that could be asked. */
+static unsigned gpu_peers_missing(const struct verify_place *place, struct verify_report *report,
+                                  unsigned count)
+{
+    unsigned on_bus = expected_gpus(place->root);
+
+    if (on_bus <= count)
+        return 0;
+    verify_result(report, CHECK_LIMITED, "", "the driver shows %u of %u GPUs on the PCI bus", count,
+                  on_bus);
+    return 1;
+}
+
 static void gpu_peers_run(const struct verify_place *place, struct verify_report *report)
 {
     static struct peer_gpu gpu[PEERS_MAX];
     struct nvml *nvml = NULL;
     struct err err = { "" };
     unsigned count = 0, bad = 0;
-    int result = nvml_open(place->nvml, &nvml, &err);
+    char library[PATH_MAX];
+    int result = nvml_open(gpu_peers_library(place, library), &nvml, &err);
 
-    if (result == -ENOENT)
-        return; /* no driver: inventory says so where the profile has GPUs */
     if (result == 0)
         result = nvml_count(nvml, &count, &err);
-    if (result < 0) {
-        verify_result(report, CHECK_UNKNOWN, "", "%.180s", err.text);
+    if (result < 0 || !count) {
+        gpu_peers_none(place, report, result < 0 ? err.text : "the driver has no GPU");
+        nvml_close(nvml);
         return;
     }
     count = MIN(count, (unsigned)PEERS_MAX);
+    bad = gpu_peers_missing(place, report, count);
     peers_read(nvml, gpu, count, report, &bad);
     bad += peers_compare(gpu, count, report);
     nvml_close(nvml);
-    if (!bad && count) {
+    if (!bad) {
         struct check *ok =
             verify_result(report, CHECK_OK, "",
                           count < PEERS_MIN ? "%u GPUs answer; too few to compare with each other"

@@ -216,8 +216,10 @@ static void inventory_run(const struct verify_place *place, struct verify_report
 {
     static struct inventory inventory;
 
-    if (!place->profile)
+    if (!place->profile) {
+        verify_result(report, VERIFY_NOT_APPLICABLE, "", "no profile says what is expected");
         return;
+    }
     inventory_read(place->root, &inventory);
     inventory_compare(&inventory, place->profile, report);
 }

@@ -40,11 +40,18 @@ int verify_stage_of(const char *name)
     return -EINVAL;
 }
 
+const char *verify_state_name(unsigned state)
+{
+    return state == VERIFY_NOT_APPLICABLE ? "not-applicable" : check_state_name(state);
+}
+
 unsigned verify_worst(unsigned state, unsigned other)
 {
-    static const uint8_t weight[CHECK_STATE_COUNT] = {
-        [CHECK_OK] = 1, [CHECK_LIMITED] = 2, [CHECK_UNKNOWN] = 3, [CHECK_FAILED] = 4
-    };
+    static const uint8_t weight[CHECK_STATE_COUNT + 1] = { [VERIFY_NOT_APPLICABLE] = 0,
+                                                           [CHECK_OK] = 1,
+                                                           [CHECK_LIMITED] = 2,
+                                                           [CHECK_UNKNOWN] = 3,
+                                                           [CHECK_FAILED] = 4 };
 
     return weight[other] > weight[state] ? other : state;
 }
@@ -154,12 +161,12 @@ static bool verify_child_read(struct verify_child *child)
 
 static bool verify_report_is_sound(const struct verify_report *report)
 {
-    if (report->count > VERIFY_RESULTS)
+    if (!report->count || report->count > VERIFY_RESULTS)
         return false;
     for (size_t i = 0; i < report->count; i++) {
         const struct check *result = &report->result[i];
 
-        if (result->state < CHECK_OK || result->state >= CHECK_STATE_COUNT ||
+        if (result->state < CHECK_OK || result->state > VERIFY_NOT_APPLICABLE ||
             !memchr(result->why, '\0', sizeof(result->why)) ||
             !memchr(result->device, '\0', sizeof(result->device)) ||
             !memchr(result->unit, '\0', sizeof(result->unit)))

@@ -38,6 +38,12 @@ struct verify_place {
     const struct machine_profile *profile; /* NULL: none */
 };
 
+/* A state of results beside those of checks: this node has nothing of the kind, and should not have.  It is shown, but never counts
+ * as ok and never leaves the program in a frame.
+ */
+#define VERIFY_NOT_APPLICABLE CHECK_STATE_COUNT
+const char *verify_state_name(unsigned state);
+
 #define VERIFY_RESULTS 64 /* of one check; the rest is counted in the last */
 
 struct verify_report { /* of one check */
@@ -57,7 +63,7 @@ struct verify_check {
     unsigned stage;                  /* the first that runs it */
     bool loads;                      /* the machine: it runs alone */
     int64_t limit_ns[VERIFY_STAGES]; /* at stage burn the asked time comes on top */
-    /* No result: there is nothing of the kind on this node. */
+    /* Gives at least one result: a check without any is unknown. */
     void (*run)(const struct verify_place *place, struct verify_report *report);
 };
 
@@ -74,7 +80,7 @@ struct verify_sink {
 int verify_run(const struct verify_place *place, const char *only, const struct verify_sink *sink,
                struct err *err);
 
-/* Of several results: failed, else unknown, else limited, else ok; CHECK_UNKNOWN when there is none. */
+/* Of several results: failed, else unknown, else limited, else ok, else not applicable. */
 unsigned verify_worst(unsigned state, unsigned other);
 
 #endif

@@ -7,7 +7,7 @@ value() # EXPRESSION of d, the answer
 {
     python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$TAP/out" "$1"
 }
-check() { LD_LIBRARY_PATH=$BUILD/src/device LOCKSTEP_FAKE_DEVICE=$TAP/fake "$LOCKSTEP" check --sysroot "$TAP/tree" "$@"; }
+check() { LOCKSTEP_FAKE_DEVICE=$TAP/fake "$LOCKSTEP" check --sysroot "$TAP/tree" "$@"; }
 state() # NAME: of the first result with this name
 {
     value "[c['state'] for c in d['checks'] if c['name'] == '$1'][0]"
@@ -15,12 +15,43 @@ state() # NAME: of the first result with this name
 
 echo "nvml.count value 8" >"$TAP/fake"
 ok "the tree of a node" "$LOCKSTEP" bench agent --tree "$TAP/tree"
+mkdir -p "$TAP/tree/usr/lib"
+ln -s "$BUILD/src/device/libnvidia-ml.so.1" "$TAP/tree/usr/lib/libnvidia-ml.so.1"
 ok "a healthy node is fit" check --json
 is "the names that others use" "$(value 'sorted(d)')" "['checks', 'node', 'seconds', 'stage', 'verdict']"
 is "of each check as well" "$(value 'sorted(d["checks"][0])')" "['device', 'expected', 'name', 'seconds', 'state', 'unit', 'value', 'why']"
 is "its stage is quick" "$(value 'd["stage"]')" quick
 is "its GPUs are alike" "$(state gpu-peers)" ok
-is "without a profile nothing is said about parts" "$(value '[c for c in d["checks"] if c["name"] == "inventory"]')" "[]"
+is "without a profile nothing is said about parts" "$(state inventory)" not-applicable
+is "kernel log, host and disks are looked at" "$(state kmsg) $(state host) $(state storage)" "ok ok ok"
+
+# What was not looked at is counted, and never ok.
+ok "text says so as well" check
+has "with a number" 'ok, [1-9][0-9]* not applicable$' "$TAP/out"
+is "and without a line for each" "$(grep -c '^n/a' "$TAP/out")" 0
+exits 3 "a check that does not apply is not ok" check --only inventory
+has "and has its reason" '^n/a .*no profile says what is expected' "$TAP/out"
+cp -r "$TAP/tree" "$TAP/silent"
+silent() { LOCKSTEP_FAKE_DEVICE=$TAP/fake "$LOCKSTEP" check --sysroot "$TAP/silent" "$@"; }
+rm "$TAP/silent/dev/kmsg" "$TAP/silent/proc/diskstats"
+rm -f "$TAP/silent/usr/lib/libnvidia-ml.so.1"
+exits 3 "a node without a kernel log is not ok" silent --json
+is "by its state" "$(state kmsg) $(state storage)" "unknown unknown"
+is "GPUs on the bus without a driver are unknown" "$(state gpu) $(state gpu-peers)" "unknown unknown"
+has "with the reason" '8 NVIDIA GPUs are on the PCI bus' "$TAP/out"
+exits 3 "text counts them" silent
+has "in the last line" ': unknown \(quick, .*: [1-9][0-9]* unknown, ' "$TAP/out"
+for device in "$TAP"/silent/sys/bus/pci/devices/*; do grep -q 0x10de "$device/vendor" && rm -rf "$device"; done
+rm -rf "$TAP"/silent/dev/nvidia* "$TAP/silent/sys/module/nvidia"
+exits 3 "without GPUs on the bus" silent --json
+is "none is expected" "$(state gpu) $(state gpu-peers) $(state leftovers)" "not-applicable not-applicable not-applicable"
+
+# The same kernel log as lockstep sense: also what was written before now.
+echo "3,2,2000000,-;NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python, GPU has fallen off the bus." >>"$TAP/tree/dev/kmsg"
+exits 1 "sense finds what is in the kernel log" "$LOCKSTEP" sense --once --only kmsg --sysroot "$TAP/tree"
+exits 1 "check finds it as well" check --json --only sensors
+is "as failed" "$(state kmsg)" failed
+sed -i '/Xid/d' "$TAP/tree/dev/kmsg"
 
 # What a site expects is learnt.
 ok "a profile is learnt" check --stage prolog --dir "$TAP" --learn "$TAP/profile.json"
