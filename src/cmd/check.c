@@ -129,11 +129,18 @@ static void check_print(struct check_run *run, const struct verify_check *check,
     fflush(stdout);
 }
 
-/* Rates are learnt; what is only counted is in the inventory. */
+/* Rates and digests are learnt; what is only counted is in the inventory. */
 static void check_learn(struct check_run *run, const struct check *result)
 {
     bool rate = strcmp(result->unit, "GB/s") == 0 || strcmp(result->unit, "1/s") == 0;
 
+    if (run->learnt && strcmp(result->unit, VERIFY_DIGEST_UNIT) == 0) {
+        char digest[16];
+
+        snprintf(digest, sizeof(digest), "%08x", (unsigned)result->value);
+        machine_profile_learn_fact(run->learnt, result->name, digest);
+        return;
+    }
     if (run->learnt && rate && result->state == CHECK_OK && result->has_value)
         machine_profile_learn_value(run->learnt, result->name, result->value);
 }

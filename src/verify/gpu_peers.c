@@ -16,6 +16,7 @@
 #include "device/nvml.h"
 #include "verify/checks.h"
 #include "verify/expected.h"
+#include "verify/gpu/gpu_devices.h"
 
 #define PEERS_MAX 32
 #define PEERS_MIN 3 /* of two, nobody knows which is the odd one */
@@ -108,27 +109,6 @@ static void peers_read(const struct nvml *nvml, struct peer_gpu *gpu, unsigned c
     }
 }
 
-/* Below another root is the driver's library, too: the GPUs of this machine are not those of that tree. */
-static const char *gpu_peers_library(const struct verify_place *place, char room[PATH_MAX])
-{
-    if (place->nvml || !place->root[0])
-        return place->nvml;
-    snprintf(room, PATH_MAX, "%s/usr/lib/" NVML_LIBRARY, place->root);
-    return room;
-}
-
-/* No GPU answers: which is fine where none is expected. */
-static void gpu_peers_none(const struct verify_place *place, struct verify_report *report,
-                           const char *why)
-{
-    char expected[128];
-
-    if (expected_on_node("gpu", place->root, place->profile, expected, sizeof(expected)))
-        verify_result(report, CHECK_UNKNOWN, "", "%.100s; %.90s", why, expected);
-    else
-        verify_result(report, VERIFY_NOT_APPLICABLE, "", "%.190s", expected);
-}
-
 /* A GPU whose driver did not start is on the bus, but has no number that could be asked. */
 static unsigned gpu_peers_missing(const struct verify_place *place, struct verify_report *report,
                                   unsigned count)
@@ -149,12 +129,13 @@ static void gpu_peers_run(const struct verify_place *place, struct verify_report
     struct err err = { "" };
     unsigned count = 0, bad = 0;
     char library[PATH_MAX];
-    int result = nvml_open(gpu_peers_library(place, library), &nvml, &err);
+    int result =
+        nvml_open(gpu_library_path(place, place->nvml, NVML_LIBRARY, library), &nvml, &err);
 
     if (result == 0)
         result = nvml_count(nvml, &count, &err);
     if (result < 0 || !count) {
-        gpu_peers_none(place, report, result < 0 ? err.text : "the driver has no GPU");
+        gpu_report_none(place, report, result < 0 ? err.text : "the driver has no GPU");
         nvml_close(nvml);
         return;
     }

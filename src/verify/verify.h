@@ -31,10 +31,12 @@ int verify_stage_of(const char *name); /* -EINVAL */
 struct verify_place {
     const char *root; /* stands before /proc and /sys; "": this node */
     const char *nvml; /* library; NULL: the usual one */
+    const char *cuda; /* the same of the driver */
     const char *node; /* its name */
     const char *dir;  /* where checkpoints are written; NULL: no disk is tested */
     unsigned stage;
     int64_t burn_ns; /* how long a check of the stage burn may load the machine */
+    int64_t heat_ns; /* how long GPUs are heated; 0: by the stage */
     const struct machine_profile *profile; /* NULL: none */
 };
 
@@ -43,6 +45,10 @@ struct verify_place {
  */
 #define VERIFY_NOT_APPLICABLE CHECK_STATE_COUNT
 const char *verify_state_name(unsigned state);
+
+/* Results whose value is the digest of a computation: a profile has it as a fact of this name, not as a rate. */
+#define VERIFY_DIGEST "digest "
+#define VERIFY_DIGEST_UNIT "digest"
 
 #define VERIFY_RESULTS 64 /* of one check; the rest is counted in the last */
 

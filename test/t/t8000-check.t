@@ -13,10 +13,13 @@ state() # NAME: of the first result with this name
     value "[c['state'] for c in d['checks'] if c['name'] == '$1'][0]"
 }
 
-echo "nvml.count value 8" >"$TAP/fake"
+small="cuda.*.multiprocessors value 4
+cuda.*.free value 1048576"
+echo "nvml.count value 8
+$small" >"$TAP/fake"
 ok "the tree of a node" "$LOCKSTEP" bench agent --tree "$TAP/tree"
 mkdir -p "$TAP/tree/usr/lib"
-ln -s "$BUILD/src/device/libnvidia-ml.so.1" "$TAP/tree/usr/lib/libnvidia-ml.so.1"
+for library in libnvidia-ml.so.1 libcuda.so.1; do ln -s "$BUILD/src/device/$library" "$TAP/tree/usr/lib/$library"; done
 ok "a healthy node is fit" check --json
 is "the names that others use" "$(value 'sorted(d)')" "['checks', 'node', 'seconds', 'stage', 'verdict']"
 is "of each check as well" "$(value 'sorted(d["checks"][0])')" "['device', 'expected', 'name', 'seconds', 'state', 'unit', 'value', 'why']"
@@ -57,6 +60,7 @@ sed -i '/Xid/d' "$TAP/tree/dev/kmsg"
 ok "a profile is learnt" check --stage prolog --dir "$TAP" --learn "$TAP/profile.json"
 has "with rates" '"memory-rate"' "$TAP/profile.json"
 has "and counts" '"gpu count": *"8"' "$TAP/profile.json"
+has "and digests" '"digest bf16 NVIDIA H100 80GB HBM3 13000": *"[0-9a-f]{8}"' "$TAP/profile.json"
 ok "the same node fits its profile" check --json --only inventory --profile "$TAP/profile.json"
 is "and says so" "$(state inventory)" ok
 gpu=$(for d in "$TAP"/tree/sys/bus/pci/devices/*; do grep -l 0x10de "$d/vendor" 2>/dev/null && break; done | head -n 1)
@@ -92,7 +96,19 @@ is "and is no reason to drain the node" "$(check --only gpu-peers --for prolog >
 is "node-problem-detector gets its own status" "$(check --only gpu-peers --for npd >"$TAP/out"; echo $?)" 2
 is "and one line of at most 80 characters" "$(awk '{ print NR, (length($0) <= 80) }' "$TAP/out")" "1 1"
 
-# Arithmetic, and what is refused.
+# Arithmetic of GPUs: one wrong bit in one tile.
+echo "nvml.count value 8
+$small
+cuda.6.flip-sm value 2" >"$TAP/fake"
+exits 1 "a wrong bit of a GPU fails" check --json --only gpu-arithmetic --profile "$TAP/profile.json"
+is "the GPU is named, and the SM" "$(value '[(c["device"], c["value"], c["unit"]) for c in d["checks"] if c["state"] == "failed"]')" "[('gpu 6', 2.0, 'SM')]"
+echo "nvml.count value 8
+$small
+nvml.6.processes text 4711 1000" >"$TAP/fake"
+exits 3 "a GPU in use is not touched" check --only gpu-arithmetic
+has "and the process is named" 'unknown +gpu-arithmetic gpu 6 .*in use by process 4711' "$TAP/out"
+
+# What is refused.
 exits 2 "no such stage" check --stage thorough
 exits 2 "no such check" check --only nonsense
 exits 2 "no such caller" check --for cron
