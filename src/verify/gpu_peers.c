@@ -164,6 +164,7 @@ const struct verify_check check_gpu_peers = {
            "was left behind",
     .advice = "compare nvidia-smi -q of the named GPU with another; reset it, or have it reseated "
               "or replaced",
+    .needs = "GPU driver",
     .stage = VERIFY_QUICK,
     .limit_ns = { 4 * NS_PER_S, 8 * NS_PER_S, 8 * NS_PER_S, 8 * NS_PER_S },
     .run = gpu_peers_run,

@@ -63,9 +63,12 @@ struct check *verify_result(struct verify_report *report, unsigned state, const 
 
 struct verify_check {
     const char *name;
-    const char *summary;             /* what it looks at */
-    const char *why;                 /* the reason of its limit */
-    const char *advice;              /* what to do when it fails */
+    const char *summary; /* what it looks at */
+    const char *why;     /* the reason of its limit */
+    const char *advice;  /* what to do when it fails */
+    const char *
+        needs; /* what must answer, such as "gpu driver"; NULL: nothing.  After one check that waited for it in vain
+                        * those that load the machine are not run. */
     unsigned stage;                  /* the first that runs it */
     bool loads;                      /* the machine: it runs alone */
     int64_t limit_ns[VERIFY_STAGES]; /* at stage burn the asked time comes on top */

@@ -457,6 +457,7 @@ const struct verify_check check_gpu_arithmetic = {
     .why = "a right GPU gives the same bits every time, so one difference is enough",
     .advice = "take the GPU out of service and have it replaced; results of earlier jobs on it are "
               "in doubt",
+    .needs = "GPU driver",
     .stage = VERIFY_PROLOG,
     .loads = true,
     .limit_ns = { 20 * NS_PER_S, 20 * NS_PER_S, 90 * NS_PER_S, 90 * NS_PER_S },

@@ -248,6 +248,7 @@ const struct verify_check check_gpu_heat = {
     .why = "GPUs of one model in one machine differ by a few degrees; lower clocks slow the whole "
            "job down",
     .advice = "look at fans, air flow and heat sink of the named GPU, and at the power supply",
+    .needs = "GPU driver",
     .stage = VERIFY_DEEP,
     .loads = true,
     .limit_ns = { 60 * NS_PER_S, 60 * NS_PER_S, 60 * NS_PER_S, 60 * NS_PER_S },

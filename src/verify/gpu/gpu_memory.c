@@ -125,6 +125,7 @@ const struct verify_check check_gpu_memory = {
     .why = "memory with ECC returns what was written or an error; other bits are a fault",
     .advice = "look at ECC errors and remapped rows (nvidia-smi -q -d ECC,ROW_REMAPPER); have the "
               "GPU replaced",
+    .needs = "GPU driver",
     .stage = VERIFY_PROLOG,
     .loads = true,
     .limit_ns = { 20 * NS_PER_S, 20 * NS_PER_S, 120 * NS_PER_S, 120 * NS_PER_S },

@@ -210,6 +210,7 @@ const struct verify_check check_gpu_rate = {
            "costs far more",
     .advice = "look at the link (lockstep sense --once --only pcie) and at remapped rows of the "
               "named GPU",
+    .needs = "GPU driver",
     .stage = VERIFY_PROLOG,
     .loads = true,
     .limit_ns = { 20 * NS_PER_S, 20 * NS_PER_S, 40 * NS_PER_S, 40 * NS_PER_S },
