@@ -66,8 +66,9 @@ struct check_run {
     struct show_style style;
     struct json_object *checks;
     struct machine_profile *learnt;
-    char first[200];  /* why of the worst one */
-    unsigned verdict; /* 0: no result yet */
+    char first[200];                       /* why of the worst one */
+    unsigned verdict;                      /* 0: no result yet */
+    unsigned count[CHECK_STATE_COUNT + 1]; /* results by state */
     bool progress;
 };
 
@@ -93,7 +94,7 @@ static struct json_object *check_json(const struct check *result)
     json_object_object_add(object, "name", show_string(result->name));
     json_object_object_add(object, "device", show_string_or_null(result->device));
     json_object_object_add(object, "state",
-                           json_object_new_string(check_state_name(result->state)));
+                           json_object_new_string(verify_state_name(result->state)));
     json_object_object_add(object, "value", result->has_value ? show_number(result->value) : NULL);
     json_object_object_add(object, "unit", show_string_or_null(result->unit));
     json_object_object_add(object, "expected",
@@ -105,7 +106,10 @@ static struct json_object *check_json(const struct check *result)
 
 static enum show_colour check_colour(unsigned state)
 {
-    return state == CHECK_OK ? SHOW_GOOD : state == CHECK_FAILED ? SHOW_BAD : SHOW_OVER;
+    return state == CHECK_OK                ? SHOW_GOOD
+           : state == CHECK_FAILED          ? SHOW_BAD
+           : state == VERIFY_NOT_APPLICABLE ? SHOW_FAINT
+                                            : SHOW_OVER;
 }
 
 static void check_print(struct check_run *run, const struct verify_check *check,
@@ -118,35 +122,51 @@ static void check_print(struct check_run *run, const struct verify_check *check,
     snprintf(name, sizeof(name), "%s%s%s", result->name, result->device[0] ? " " : "",
              result->device);
     printf("%s%-8s%s %-22s %s\n", show_begin(&run->style, check_colour(result->state)),
-           check_state_name(result->state), show_end(&run->style), name,
-           show_clean(result->why, why, sizeof(why)));
+           result->state == VERIFY_NOT_APPLICABLE ? "n/a" : check_state_name(result->state),
+           show_end(&run->style), name, show_clean(result->why, why, sizeof(why)));
     if (result->state == CHECK_FAILED || result->state == CHECK_LIMITED)
         printf("         to do: %s\n", check->advice);
     fflush(stdout);
 }
 
-/* Rates are learnt; what is only counted is in the inventory. */
+/* Rates and digests are learnt; what is only counted is in the inventory. */
 static void check_learn(struct check_run *run, const struct check *result)
 {
     bool rate = strcmp(result->unit, "GB/s") == 0 || strcmp(result->unit, "1/s") == 0;
 
+    if (run->learnt && strcmp(result->unit, VERIFY_DIGEST_UNIT) == 0) {
+        char digest[16];
+
+        snprintf(digest, sizeof(digest), "%08x", (unsigned)result->value);
+        machine_profile_learn_fact(run->learnt, result->name, digest);
+        return;
+    }
     if (run->learnt && rate && result->state == CHECK_OK && result->has_value)
         machine_profile_learn_value(run->learnt, result->name, result->value);
+}
+
+static bool check_is_for_npd(const struct check_settings *settings)
+{
+    return settings->for_whom && strcmp(settings->for_whom, "npd") == 0;
 }
 
 static void check_on_result(void *user, const struct verify_check *check,
                             const struct check *result)
 {
     struct check_run *run = user;
-    unsigned worst = run->verdict ? verify_worst(run->verdict, result->state) : result->state;
+    bool applies = result->state != VERIFY_NOT_APPLICABLE;
+    unsigned worst = !applies       ? run->verdict
+                     : run->verdict ? verify_worst(run->verdict, result->state)
+                                    : result->state;
 
+    run->count[result->state]++;
     if (worst != run->verdict)
         snprintf(run->first, sizeof(run->first), "%s: %.150s", result->name, result->why);
     run->verdict = worst;
     check_learn(run, result);
     if (run->settings->json)
         json_object_array_add(run->checks, check_json(result));
-    else if (!run->settings->for_whom || strcmp(run->settings->for_whom, "npd") != 0)
+    else if ((applies || run->settings->only) && !check_is_for_npd(run->settings))
         check_print(run, check, result);
 }
 
@@ -256,19 +276,40 @@ static void check_print_json(const struct check_run *run, const struct verify_pl
     show_json(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
+/* "gpu-01: ok (quick, 2.1 s, without a profile): 5 ok, 3 not applicable" */
+static void check_print_summary(const struct check_run *run, const struct verify_place *place,
+                                double seconds)
+{
+    static const struct {
+        unsigned state;
+        const char *name;
+    } order[] = { { CHECK_FAILED, "failed" },
+                  { CHECK_UNKNOWN, "unknown" },
+                  { CHECK_LIMITED, "limited" },
+                  { CHECK_OK, "ok" },
+                  { VERIFY_NOT_APPLICABLE, "not applicable" } };
+    const char *between = ":";
+
+    printf("%s: %s (%s, %.1f s%s)", place->node, check_state_name(run->verdict),
+           verify_stage_name(place->stage), seconds, place->profile ? "" : ", without a profile");
+    for (size_t i = 0; i < COUNT(order); i++) {
+        if (!run->count[order[i].state])
+            continue;
+        printf("%s %u %s", between, run->count[order[i].state], order[i].name);
+        between = ",";
+    }
+    putchar('\n');
+}
+
 static void check_print_end(const struct check_run *run, const struct verify_place *place,
                             double seconds)
 {
-    const char *whom = run->settings->for_whom;
-
     if (run->settings->json)
         check_print_json(run, place, seconds);
-    else if (whom && strcmp(whom, "npd") == 0)
+    else if (check_is_for_npd(run->settings))
         printf("%.*s\n", NPD_LINE, run->verdict == CHECK_OK ? "node is fit" : run->first);
     else
-        printf("%s: %s (%s, %.1f s%s)\n", place->node, check_state_name(run->verdict),
-               verify_stage_name(place->stage), seconds,
-               place->profile ? "" : ", without a profile");
+        check_print_summary(run, place, seconds);
 }
 
 /* Whoever acts on the exit status takes nodes away: only a failed check is reason enough. */
@@ -277,7 +318,7 @@ static int check_exit(const struct check_run *run)
     if (run->verdict == CHECK_FAILED)
         return 1;
     if (run->settings->for_whom)
-        return strcmp(run->settings->for_whom, "npd") == 0 && run->verdict == CHECK_UNKNOWN ? 2 : 0;
+        return check_is_for_npd(run->settings) && run->verdict == CHECK_UNKNOWN ? 2 : 0;
     return run->verdict == CHECK_UNKNOWN ? 3 : 0;
 }
 
@@ -316,8 +357,10 @@ static int check_command_run(int argc, char **argv)
         log_error("%s", err.text);
         return 2;
     }
-    if (!run.verdict)
+    if (!run.verdict) {
         run.verdict = CHECK_UNKNOWN;
+        snprintf(run.first, sizeof(run.first), "no check applies to this node");
+    }
     check_print_end(&run, &place, (double)(time_mono_ns() - began_ns) / 1e9);
     if (learnt) {
         int result = check_learn_end(&run);

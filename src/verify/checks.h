@@ -9,7 +9,11 @@
 
 extern const struct verify_check check_cpu_math;
 extern const struct verify_check check_disk_rate;
+extern const struct verify_check check_gpu_arithmetic;
+extern const struct verify_check check_gpu_heat;
+extern const struct verify_check check_gpu_memory;
 extern const struct verify_check check_gpu_peers;
+extern const struct verify_check check_gpu_rate;
 extern const struct verify_check check_inventory;
 extern const struct verify_check check_memory_rate;
 extern const struct verify_check check_sensors;

@@ -157,8 +157,10 @@ static void disk_rate_run(const struct verify_place *place, struct verify_report
     struct err err = { "" };
     int result;
 
-    if (!place->dir)
+    if (!place->dir) {
+        verify_result(report, VERIFY_NOT_APPLICABLE, "", "no --dir names a disk to test");
         return;
+    }
     if (posix_memalign(&block, ALIGN, BLOCK) != 0) {
         verify_result(report, CHECK_UNKNOWN, place->dir, "not enough memory");
         return;

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #include "core/time.h"
 #include "device/nvml.h"
 #include "verify/checks.h"
+#include "verify/expected.h"
+#include "verify/gpu/gpu_devices.h"
 
 #define PEERS_MAX 32
 #define PEERS_MIN 3 /* of two, nobody knows which is the odd one */
@@ -106,27 +109,42 @@ static void peers_read(const struct nvml *nvml, struct peer_gpu *gpu, unsigned c
     }
 }
 
+/* A GPU whose driver did not start is on the bus, but has no number that could be asked. */
+static unsigned gpu_peers_missing(const struct verify_place *place, struct verify_report *report,
+                                  unsigned count)
+{
+    unsigned on_bus = expected_gpus(place->root);
+
+    if (on_bus <= count)
+        return 0;
+    verify_result(report, CHECK_LIMITED, "", "the driver shows %u of %u GPUs on the PCI bus", count,
+                  on_bus);
+    return 1;
+}
+
 static void gpu_peers_run(const struct verify_place *place, struct verify_report *report)
 {
     static struct peer_gpu gpu[PEERS_MAX];
     struct nvml *nvml = NULL;
     struct err err = { "" };
     unsigned count = 0, bad = 0;
-    int result = nvml_open(place->nvml, &nvml, &err);
+    char library[PATH_MAX];
+    int result =
+        nvml_open(gpu_library_path(place, place->nvml, NVML_LIBRARY, library), &nvml, &err);
 
-    if (result == -ENOENT)
-        return; /* no driver: inventory says so where the profile has GPUs */
     if (result == 0)
         result = nvml_count(nvml, &count, &err);
-    if (result < 0) {
-        verify_result(report, CHECK_UNKNOWN, "", "%.180s", err.text);
+    if (result < 0 || !count) {
+        gpu_report_none(place, report, result < 0 ? err.text : "the driver has no GPU");
+        nvml_close(nvml);
         return;
     }
     count = MIN(count, (unsigned)PEERS_MAX);
+    bad = gpu_peers_missing(place, report, count);
     peers_read(nvml, gpu, count, report, &bad);
     bad += peers_compare(gpu, count, report);
     nvml_close(nvml);
-    if (!bad && count) {
+    if (!bad) {
         struct check *ok =
             verify_result(report, CHECK_OK, "",
                           count < PEERS_MIN ? "%u GPUs answer; too few to compare with each other"
@@ -146,6 +164,7 @@ const struct verify_check check_gpu_peers = {
            "was left behind",
     .advice = "compare nvidia-smi -q of the named GPU with another; reset it, or have it reseated "
               "or replaced",
+    .needs = "GPU driver",
     .stage = VERIFY_QUICK,
     .limit_ns = { 4 * NS_PER_S, 8 * NS_PER_S, 8 * NS_PER_S, 8 * NS_PER_S },
     .run = gpu_peers_run,

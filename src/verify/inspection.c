@@ -12,9 +12,11 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "sense/sense.h"
+#include "verify/expected.h"
 
 #define LOOK_NS (2 * NS_PER_S) /* counters are compared with themselves */
 #define INSPECTION_SENSORS 16
+#define WHY_ROOM 128
 
 struct inspected {
     const struct sensor *sensor;
@@ -24,6 +26,8 @@ struct inspected {
 
 struct inspection {
     char node[FACT_NAME];
+    const char *root;
+    const struct machine_profile *profile; /* NULL: none */
     int64_t began_ns;
     struct inspected at[INSPECTION_SENSORS];
     size_t count;
@@ -38,6 +42,7 @@ struct inspection *inspection_begin(const struct sense_place *from, int64_t now_
         return NULL;
     snprintf(inspection->node, sizeof(inspection->node), "%s", from->node);
     place.node = inspection->node;
+    inspection->root = from->root;
     inspection->began_ns = now_ns;
     for (size_t i = 0; i < sensor_count && inspection->count < INSPECTION_SENSORS; i++) {
         struct inspected *at = &inspection->at[inspection->count];
@@ -93,27 +98,63 @@ static struct sense_state inspection_state(const struct inspected *at)
     return state;
 }
 
-static const struct inspected *inspection_present(const struct inspection *inspection, size_t which)
+void inspection_expect(struct inspection *inspection, const struct machine_profile *profile)
+{
+    inspection->profile = profile;
+}
+
+/* Reads something, or should; `why`: the reason of either. */
+static bool inspection_applies(const struct inspection *inspection, const struct inspected *at,
+                               char *why, size_t room)
+{
+    why[0] = '\0';
+    return inspection_state(at).result != -ENODEV ||
+           expected_on_node(at->sensor->name, inspection->root, inspection->profile, why, room);
+}
+
+static const struct inspected *inspection_find(const struct inspection *inspection, bool applies,
+                                               size_t which, char *why, size_t room)
 {
     for (size_t i = 0; i < inspection->count; i++) {
-        if (inspection_state(&inspection->at[i]).result != -ENODEV && which-- == 0)
-            return &inspection->at[i];
+        const struct inspected *at = &inspection->at[i];
+
+        if (inspection_applies(inspection, at, why, room) == applies && which-- == 0)
+            return at;
     }
     return NULL;
 }
 
-size_t inspection_checks(const struct inspection *inspection)
+static size_t inspection_count(const struct inspection *inspection, bool applies)
 {
+    char why[WHY_ROOM];
     size_t count = 0;
 
-    while (inspection_present(inspection, count))
+    while (inspection_find(inspection, applies, count, why, sizeof(why)))
         count++;
     return count;
 }
 
+size_t inspection_checks(const struct inspection *inspection)
+{
+    return inspection_count(inspection, true);
+}
+
+size_t inspection_absent(const struct inspection *inspection)
+{
+    return inspection_count(inspection, false);
+}
+
+const char *inspection_absent_name(const struct inspection *inspection, size_t which, char *why,
+                                   size_t room)
+{
+    return inspection_find(inspection, false, which, why, room)->sensor->name;
+}
+
 void inspection_check(const struct inspection *inspection, size_t which, struct check *ret)
 {
-    const struct inspected *at = inspection_present(inspection, which);
+    char expected[WHY_ROOM];
+    const struct inspected *at =
+        inspection_find(inspection, true, which, expected, sizeof(expected));
     struct sense_state state = inspection_state(at);
     int64_t now_ns = time_mono_ns();
 
@@ -129,7 +170,8 @@ void inspection_check(const struct inspection *inspection, size_t which, struct 
         snprintf(ret->why, sizeof(ret->why), "%.199s", at->worst.text);
     } else if (state.result < 0) {
         ret->state = CHECK_UNKNOWN;
-        snprintf(ret->why, sizeof(ret->why), "%.199s",
-                 state.why[0] ? state.why : strerror(-state.result));
+        snprintf(ret->why, sizeof(ret->why), "%.100s%s%.90s",
+                 state.why[0] ? state.why : strerror(-state.result), expected[0] ? "; " : "",
+                 expected);
     }
 }

@@ -11,8 +11,8 @@
 
 #define FAILED_SHARE 0.5 /* half of what good nodes have is no spread: something is broken */
 
-void measured_result(struct verify_report *report, const struct machine_profile *profile,
-                     const char *name, const char *device, double value, const char *unit)
+struct check *measured_result(struct verify_report *report, const struct machine_profile *profile,
+                              const char *name, const char *device, double value, const char *unit)
 {
     struct machine_profile_range range = { 0 };
     bool known = profile && machine_profile_range(profile, name, &range);
@@ -35,4 +35,5 @@ void measured_result(struct verify_report *report, const struct machine_profile 
     result->has_expected = known;
     result->expected = range.low;
     snprintf(result->unit, sizeof(result->unit), "%s", unit);
+    return result;
 }

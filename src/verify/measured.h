@@ -7,8 +7,10 @@
 
 #include "verify/verify.h"
 
-/* More is better.  Without a profile, or one that has no such value, it is ok and says that it was compared with nothing. */
-void measured_result(struct verify_report *report, const struct machine_profile *profile,
-                     const char *name, const char *device, double value, const char *unit);
+/* More is better.  Without a profile, or one that has no such value, it is ok and says that it was compared with nothing.  Returns
+ * the result.
+ */
+struct check *measured_result(struct verify_report *report, const struct machine_profile *profile,
+                              const char *name, const char *device, double value, const char *unit);
 
 #endif

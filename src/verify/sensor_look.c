@@ -14,9 +14,9 @@
 
 static void sensor_look_run(const struct verify_place *place, struct verify_report *report)
 {
-    const struct sense_place sensors_at = { .root = place->root,
-                                            .nvml = place->nvml,
-                                            .node = place->node };
+    const struct sense_place sensors_at = {
+        .root = place->root, .nvml = place->nvml, .node = place->node, .from_start = true
+    }; /* as lockstep sense --once */
     struct inspection *inspection = inspection_begin(&sensors_at, time_mono_ns());
     const struct timespec turn = time_spec(TURN_NS);
 
@@ -24,6 +24,7 @@ static void sensor_look_run(const struct verify_place *place, struct verify_repo
         verify_result(report, CHECK_UNKNOWN, "", "not enough memory");
         return;
     }
+    inspection_expect(inspection, place->profile);
     while (!inspection_turn(inspection, time_mono_ns()))
         nanosleep(&turn, NULL);
     for (size_t i = 0; i < inspection_checks(inspection); i++) {
@@ -33,6 +34,13 @@ static void sensor_look_run(const struct verify_place *place, struct verify_repo
         result = verify_result(report, seen.state, "", "%s",
                                seen.why[0] ? seen.why : "reports nothing wrong");
         snprintf(result->name, sizeof(result->name), "%.*s", FACT_NAME - 1, seen.name);
+    }
+    for (size_t i = 0; i < inspection_absent(inspection); i++) {
+        char why[128];
+        const char *name = inspection_absent_name(inspection, i, why, sizeof(why));
+        struct check *result = verify_result(report, VERIFY_NOT_APPLICABLE, "", "%s", why);
+
+        snprintf(result->name, sizeof(result->name), "%s", name);
     }
     inspection_destroy(inspection);
 }

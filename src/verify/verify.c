@@ -40,11 +40,18 @@ int verify_stage_of(const char *name)
     return -EINVAL;
 }
 
+const char *verify_state_name(unsigned state)
+{
+    return state == VERIFY_NOT_APPLICABLE ? "not-applicable" : check_state_name(state);
+}
+
 unsigned verify_worst(unsigned state, unsigned other)
 {
-    static const uint8_t weight[CHECK_STATE_COUNT] = {
-        [CHECK_OK] = 1, [CHECK_LIMITED] = 2, [CHECK_UNKNOWN] = 3, [CHECK_FAILED] = 4
-    };
+    static const uint8_t weight[CHECK_STATE_COUNT + 1] = { [VERIFY_NOT_APPLICABLE] = 0,
+                                                           [CHECK_OK] = 1,
+                                                           [CHECK_LIMITED] = 2,
+                                                           [CHECK_UNKNOWN] = 3,
+                                                           [CHECK_FAILED] = 4 };
 
     return weight[other] > weight[state] ? other : state;
 }
@@ -154,12 +161,12 @@ static bool verify_child_read(struct verify_child *child)
 
 static bool verify_report_is_sound(const struct verify_report *report)
 {
-    if (report->count > VERIFY_RESULTS)
+    if (!report->count || report->count > VERIFY_RESULTS)
         return false;
     for (size_t i = 0; i < report->count; i++) {
         const struct check *result = &report->result[i];
 
-        if (result->state < CHECK_OK || result->state >= CHECK_STATE_COUNT ||
+        if (result->state < CHECK_OK || result->state > VERIFY_NOT_APPLICABLE ||
             !memchr(result->why, '\0', sizeof(result->why)) ||
             !memchr(result->device, '\0', sizeof(result->device)) ||
             !memchr(result->unit, '\0', sizeof(result->unit)))
@@ -237,10 +244,11 @@ static int64_t verify_next_ns(const struct verify_child *child, size_t count)
     return next_ns;
 }
 
-/* Waits for all of them; each is reported when it ends. */
-static void verify_wait(struct verify_child *child, size_t count, const struct verify_place *place,
-                        const struct verify_sink *sink)
+/* Waits for all of them; each is reported when it ends.  Returns what one of them needs and waited for in vain, or NULL. */
+static const char *verify_wait(struct verify_child *child, size_t count,
+                               const struct verify_place *place, const struct verify_sink *sink)
 {
+    const char *silent = NULL;
     size_t open = count;
 
     while (open) {
@@ -262,11 +270,27 @@ static void verify_wait(struct verify_child *child, size_t count, const struct v
                 continue;
             verify_child_end(&child[i], late || !ready);
             verify_child_give(&child[i], place, sink);
+            silent = late && child[i].check->needs ? child[i].check->needs : silent;
             child[i].check = NULL;
             open--;
         }
         free(ready);
     }
+    return silent;
+}
+
+/* A driver that hangs is waited for once: a stage has a time limit, too. */
+static void verify_skip(struct verify_child *child, const struct verify_check *check,
+                        const struct verify_place *place, const struct verify_sink *sink)
+{
+    char why[80];
+
+    memset(child, 0, sizeof(*child));
+    child->check = check;
+    child->began_ns = time_mono_ns();
+    snprintf(why, sizeof(why), "not run: the %s did not answer an earlier check", check->needs);
+    verify_child_unknown(child, why);
+    verify_child_give(child, place, sink);
 }
 
 static bool verify_is_due(const struct verify_check *check, const struct verify_place *place,
@@ -288,6 +312,7 @@ int verify_run(const struct verify_place *place, const char *only, const struct 
 {
     CLEAN(free_clean) struct verify_child *child = calloc(verify_check_count, sizeof(*child));
     struct verify_place at = *place;
+    const char *silent;
     size_t together = 0, found = 0;
 
     if (!child)
@@ -302,12 +327,20 @@ int verify_run(const struct verify_place *place, const char *only, const struct 
     }
     if (only && !found)
         return err_set(err, -ENOENT, "no check '%s'; --list shows all", only);
-    verify_wait(child, together, &at, sink);
+    silent = verify_wait(child, together, &at, sink);
     for (size_t i = 0; i < verify_check_count; i++) {
-        if (!verify_is_due(verify_checks[i], place, only) || !verify_checks[i]->loads)
+        const struct verify_check *check = verify_checks[i];
+        const char *needs = check->needs ? check->needs : "";
+
+        if (!verify_is_due(check, place, only) || !check->loads)
             continue;
-        verify_start(child, verify_checks[i], &at, sink);
-        verify_wait(child, 1, &at, sink);
+        if (silent && strcmp(needs, silent) == 0) {
+            verify_skip(child, check, &at, sink);
+            continue;
+        }
+        verify_start(child, check, &at, sink);
+        needs = verify_wait(child, 1, &at, sink);
+        silent = needs ? needs : silent;
     }
     return 0;
 }

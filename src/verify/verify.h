@@ -31,12 +31,24 @@ int verify_stage_of(const char *name); /* -EINVAL */
 struct verify_place {
     const char *root; /* stands before /proc and /sys; "": this node */
     const char *nvml; /* library; NULL: the usual one */
+    const char *cuda; /* the same of the driver */
     const char *node; /* its name */
     const char *dir;  /* where checkpoints are written; NULL: no disk is tested */
     unsigned stage;
     int64_t burn_ns; /* how long a check of the stage burn may load the machine */
+    int64_t heat_ns; /* how long GPUs are heated; 0: by the stage */
     const struct machine_profile *profile; /* NULL: none */
 };
+
+/* A state of results beside those of checks: this node has nothing of the kind, and should not have.  It is shown, but never counts
+ * as ok and never leaves the program in a frame.
+ */
+#define VERIFY_NOT_APPLICABLE CHECK_STATE_COUNT
+const char *verify_state_name(unsigned state);
+
+/* Results whose value is the digest of a computation: a profile has it as a fact of this name, not as a rate. */
+#define VERIFY_DIGEST "digest "
+#define VERIFY_DIGEST_UNIT "digest"
 
 #define VERIFY_RESULTS 64 /* of one check; the rest is counted in the last */
 
@@ -51,13 +63,16 @@ struct check *verify_result(struct verify_report *report, unsigned state, const 
 
 struct verify_check {
     const char *name;
-    const char *summary;             /* what it looks at */
-    const char *why;                 /* the reason of its limit */
-    const char *advice;              /* what to do when it fails */
+    const char *summary; /* what it looks at */
+    const char *why;     /* the reason of its limit */
+    const char *advice;  /* what to do when it fails */
+    const char *
+        needs; /* what must answer, such as "gpu driver"; NULL: nothing.  After one check that waited for it in vain
+                        * those that load the machine are not run. */
     unsigned stage;                  /* the first that runs it */
     bool loads;                      /* the machine: it runs alone */
     int64_t limit_ns[VERIFY_STAGES]; /* at stage burn the asked time comes on top */
-    /* No result: there is nothing of the kind on this node. */
+    /* Gives at least one result: a check without any is unknown. */
     void (*run)(const struct verify_place *place, struct verify_report *report);
 };
 
@@ -74,7 +89,7 @@ struct verify_sink {
 int verify_run(const struct verify_place *place, const char *only, const struct verify_sink *sink,
                struct err *err);
 
-/* Of several results: failed, else unknown, else limited, else ok; CHECK_UNKNOWN when there is none. */
+/* Of several results: failed, else unknown, else limited, else ok, else not applicable. */
 unsigned verify_worst(unsigned state, unsigned other);
 
 #endif

@@ -44,6 +44,14 @@ slurm() { PATH=$TAP/bin:$PATH "$LOCKSTEP" fabric test --slurm "$1" --dry-run --j
 ok "the nodes of a job" slurm 42
 is "are those of squeue" "$(value 'd["nodes"]')" 8
 exits 2 "a job without nodes" slurm 43
+rm "$TAP/bin/squeue"
+PATH=$TAP/bin exits 2 "a machine without squeue" "$LOCKSTEP" fabric test --slurm 42 --dry-run
+has "is told so" "squeue not found" "$TAP/err"
+exits 2 "a rate that cannot be reached is refused" "$LOCKSTEP" fabric test --nodes a,b --rate 10 --expect 20 --dry-run
+has "with the reason" "no transfer can reach it" "$TAP/err"
+exits 2 "too many nodes are bad usage" "$LOCKSTEP" fabric test --nodes 'n[000001-999999]' --dry-run
+ok "one pair" "$LOCKSTEP" fabric test --nodes a,b --dry-run
+has "is one" ": 1 round of disjoint pairs, 1 pair, " "$TAP/out"
 
 # Workers.  The kernel chooses the ports.
 workers=
@@ -74,8 +82,9 @@ is "and a latency" "$(value 'min(p["latency_us"] for p in d["pairs"]) > 0')" Tru
 is "the rate is bounded" "$(value 'max(p["gbps"] for p in d["pairs"]) < 0.2')" True
 is "nobody was skipped" "$(value 'd["skipped"]')" "[]"
 fabric --nodes "$nodes" >"$TAP/out" 2>"$TAP/err"
-has "the plan comes first" "^4 nodes, 0 leafs: 3 rounds of disjoint pairs, 6 pairs, about [0-9]+ s, at most [0-9.]+ GB" "$TAP/out"
+has "the plan comes first" "^4 nodes, leaf switches not known: 3 rounds of disjoint pairs, 6 pairs, about [0-9]+ s, at most [0-9.]+ GB" "$TAP/out"
 has "and the answer last" "transfers measured: " "$TAP/out"
+has "with the rates" "^median [0-9.e-]+ Gbit/s and [0-9.]+ us; slowest " "$TAP/out"
 
 # A worker sends less than it is asked to, a node that does not answer is skipped, as is one with another token.
 serve 5 --rate 0.001
@@ -117,6 +126,10 @@ serve 8 --perftest "$TAP/perftest"
 ok "perftest" fabric --with perftest --time 1s --nodes "$seven,$at" --json
 is "has its rates" "$(value '[round(p["gbps"], 2) for p in d["pairs"]]')" "[97.93, 97.93]"
 is "and its latencies" "$(value '[p["latency_us"] for p in d["pairs"]]')" "[1.25, 1.25]"
+cp "$TAP/perftest/ib_write_bw" "$TAP/right"
+{ cat "$TAP/right"; echo 'exec sleep 600 >/dev/null 2>&1'; } >"$TAP/perftest/ib_write_bw"
+ok "a program that closes its output and does not end is ended" fabric --with perftest --time 1s --nodes "$seven,$at" --json
+is "its rates count" "$(value '[round(p["gbps"], 2) for p in d["pairs"]]')" "[97.93, 97.93]"
 printf '#!/bin/sh\necho "Failed to modify QP"\nexit 1\n' >"$TAP/perftest/ib_write_bw"
 exits 3 "a program without a result says nothing about the network" fabric --with perftest --time 1s --timeout 100ms --nodes "$seven,$at" --json
 is "so no pair is there" "$(value 'd["pairs"], d["named"]')" "([], [])"
@@ -148,7 +161,7 @@ ok "bytes of somebody without the token are not answered" python3 "$TAP/strange.
 cat >"$TAP/quiet.py" <<'END'
 import signal, socket, sys
 host, port = sys.argv[1].split(":")
-held = [socket.create_connection((host, int(port)), 20) for _ in range(20)]
+held = [socket.create_connection((host, int(port)), 20) for _ in range(100)]
 open(sys.argv[2], "w").close()
 signal.pause()
 END

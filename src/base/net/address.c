@@ -1,4 +1,4 @@
-/* address.c - strict parsing of HOST:PORT.
+/* address.c - strict parsing of HOST:PORT, and a socket that listens there.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -10,6 +10,8 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <string.h>
+
+#include "core/clean.h"
 
 #define PORT_DIGITS 5
 
@@ -198,6 +200,29 @@ static bool address_is_wanted(const struct sockaddr *address, int family)
 static bool address_sockaddr_is_any(const struct sockaddr *address)
 {
     return address_is("0.0.0.0", address) || address_is("::", address);
+}
+
+int address_socket(const char *text, int backlog, unsigned *port, struct err *err)
+{
+    struct sockaddr_storage address;
+    socklen_t size;
+    CLEAN(fd_clean) int fd = -1;
+    int one = 1, result = address_listen(text, &address, &size, err);
+
+    if (result < 0)
+        return result;
+    fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %m");
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, backlog) < 0)
+        return err_set(err, -errno, "%s: %m", text);
+    size = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        return err_set(err, -errno, "getsockname: %m");
+    *port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                               : ((struct sockaddr_in6 *)&address)->sin6_port);
+    return TAKE_FD(fd);
 }
 
 size_t address_own(const char *listen, char (*ret)[ADDRESS_NUMBER], size_t room)

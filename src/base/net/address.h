@@ -38,6 +38,11 @@ int address_url_parse(const char *text, struct address_url *ret);
 int address_listen(const char *text, struct sockaddr_storage *ret, socklen_t *size,
                    struct err *err);
 
+/* A socket, close-on-exec and without blocking, that listens there, and the port that it got.  -EINVAL, -EADDRINUSE ... with a
+ * sentence.
+ */
+int address_socket(const char *text, int backlog, unsigned *port, struct err *err);
+
 /* In numbers the addresses at which whoever listens there is reached: that one, or for 0.0.0.0 and [::] those of
  * this machine's interfaces, as far as there is room.  Returns how many.
  */

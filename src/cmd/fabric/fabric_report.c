@@ -10,6 +10,7 @@
 #include "base/json_member.h"
 #include "cmd/fabric/fabric_private.h"
 #include "core/clean.h"
+#include "judge/median.h"
 #include "show/style.h"
 #include "verify/fabric/fabric_words.h"
 
@@ -45,6 +46,11 @@ static uint32_t report_skipped(const struct fabric_run *run, bool unreachable)
     return count;
 }
 
+static const char *report_plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 int fabric_report_status(const struct fabric_run *run)
 {
     if (run->too_many)
@@ -52,7 +58,7 @@ int fabric_report_status(const struct fabric_run *run)
     if (run->found.count || report_skipped(run, true))
         return 1;
     if (report_skipped(run, false) || !run->found.sound || run->found.unexplained ||
-        run->shape.nodes < 2)
+        run->shape.nodes < 2 || fabric_run_missing(run))
         return 3;
     return 0;
 }
@@ -82,8 +88,13 @@ void fabric_report_plan(const struct fabric_run *run, const struct fabric_test_o
         show_json(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
         return;
     }
-    printf("%u nodes, %u leafs: %zu rounds of disjoint pairs, %zu pairs, about %.0f s, ",
-           run->shape.nodes, run->shape.leafs, plan->rounds, plan->pairs, cost.seconds);
+    printf("%u node%s, ", run->shape.nodes, report_plural(run->shape.nodes));
+    if (run->shape.leafs)
+        printf("%u leaf switch%s: ", run->shape.leafs, run->shape.leafs == 1 ? "" : "es");
+    else
+        printf("leaf switches not known: ");
+    printf("%zu round%s of disjoint pairs, %zu pair%s, about %.0f s, ", plan->rounds,
+           report_plural(plan->rounds), plan->pairs, report_plural(plan->pairs), cost.seconds);
     if (rate > 0)
         printf("at most %.3g GB, %.3g Gbit/s for each adapter\n", cost.bytes / 1e9, rate);
     else
@@ -114,7 +125,34 @@ static void report_slow_paths(const struct fabric_run *run, const struct show_st
             printf("%10s\n", measured->error ? strerror((int)measured->error) : "-");
     }
     if (run->found.slow > shown)
-        printf("and %zu other slow transfers; --json lists all\n", (size_t)run->found.slow - shown);
+        printf("and %zu more slow transfer%s; --json lists all\n", (size_t)run->found.slow - shown,
+               report_plural((size_t)run->found.slow - shown));
+}
+
+/* What the links reached: a good result without numbers shows nothing. */
+static void report_rates(const struct fabric_run *run)
+{
+    CLEAN(free_clean) double *rate = calloc(run->paths + 1, sizeof(*rate));
+    CLEAN(free_clean) double *latency = calloc(run->paths + 1, sizeof(*latency));
+    size_t rates = 0, latencies = 0, slowest = 0;
+
+    for (size_t i = 0; rate && latency && i < run->paths; i++) {
+        if (run->path[i].rate <= 0)
+            continue;
+        if (!rates || run->path[i].rate < run->path[slowest].rate)
+            slowest = i;
+        rate[rates++] = run->path[i].rate;
+        if (run->measured[i].latency_us > 0)
+            latency[latencies++] = run->measured[i].latency_us;
+    }
+    if (!rates)
+        return;
+    printf("median %.3g Gbit/s", median_f64(rate, rates));
+    if (latencies)
+        printf(" and %.1f us", median_f64(latency, latencies));
+    printf("; slowest %.3g Gbit/s from %s to %s\n", run->path[slowest].rate,
+           fabric_run_name(run, run->path[slowest].from),
+           fabric_run_name(run, run->path[slowest].to));
 }
 
 static void report_notes(const struct fabric_run *run)
@@ -124,12 +162,14 @@ static void report_notes(const struct fabric_run *run)
             printf("skipped: %s: %s\n", run->node[i].name, run->node[i].why);
     }
     if (run->oversubscribed)
-        printf(
-            "between leafs transfers are slower only when all nodes send at once: the uplinks are "
-            "shared\n");
+        printf("transfers between leaf switches are slower only when all nodes send at once: the "
+               "uplinks are shared\n");
     if (run->found.unexplained)
-        printf("%u slow transfers have no part in common that could be named\n",
-               run->found.unexplained);
+        printf("%u slow transfer%s no part in common that could be named\n", run->found.unexplained,
+               run->found.unexplained == 1 ? " has" : "s have");
+    if (fabric_run_missing(run))
+        printf("%zu planned transfer%s could not be measured\n", fabric_run_missing(run),
+               report_plural(fabric_run_missing(run)));
     if (run->too_many)
         printf("%zu parts would have to be slow at once, so what is normal here is not known; give "
                "--expect\n",
@@ -153,9 +193,11 @@ void fabric_report_text(const struct fabric_run *run, const char *spine)
                fabric_words_kind(named->part), name, show_end(&style), 100 * named->confidence,
                because);
     }
-    printf("%u transfers measured: %u sound, %u slow, %u in between: %s\n",
-           run->found.sound + run->found.slow + run->found.unknown, run->found.sound,
-           run->found.slow, run->found.unknown,
+    report_rates(run);
+    printf("%u transfer%s measured: %u sound, %u slow, %u in between: %s\n",
+           run->found.sound + run->found.slow + run->found.unknown,
+           report_plural((size_t)run->found.sound + run->found.slow + run->found.unknown),
+           run->found.sound, run->found.slow, run->found.unknown,
            fabric_report_status(run) == 0   ? "all links are alike"
            : fabric_report_status(run) == 1 ? "something is slow or does not answer"
                                             : "could not tell");
@@ -242,6 +284,7 @@ void fabric_report_json(const struct fabric_run *run, const char *spine)
     json_object_object_add(root, "rounds",
                            json_object_new_uint64(run->plan.rounds + run->again.rounds));
     json_object_object_add(root, "oversubscribed", json_object_new_boolean(run->oversubscribed));
+    json_object_object_add(root, "unmeasured", json_object_new_uint64(fabric_run_missing(run)));
     json_object_object_add(root, "unexplained", json_object_new_int64(run->found.unexplained));
     json_object_object_add(root, "pairs", pairs);
     json_object_object_add(root, "named", report_all_named(run, spine));

@@ -19,6 +19,7 @@
 #include "verify/fabric/host_list.h"
 
 #define PINGS 32
+#define NOT_FOUND 127 /* as shells exit where there is no such program */
 #define SLURM_TEXT 65536
 
 static const struct opt fabric_test_opts[] = {
@@ -65,7 +66,7 @@ static void fabric_squeue_exec(const char *job, int out)
 
     dup2(out, STDOUT_FILENO);
     execvp(argv[0], argv);
-    _exit(127);
+    _exit(NOT_FOUND);
 }
 
 int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err)
@@ -75,7 +76,7 @@ int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err)
     pid_t pid;
 
     if (!job[0] || strspn(job, "0123456789_.+") != strlen(job))
-        return err_set(err, -EINVAL, "--slurm %.40s: expected the number of a job", job);
+        return err_set(err, -EINVAL, "--slurm '%.40s': expected the number of a job", job);
     if (pipe2(pipe_fd, O_CLOEXEC) < 0)
         return err_set(err, -EIO, "pipe: %m");
     pid = fork();
@@ -89,6 +90,8 @@ int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err)
     if (pid > 0)
         waitpid(pid, &status, 0);
     out[strcspn(out, "\n")] = '\0';
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
+        return err_set(err, -ENOENT, "squeue not found in $PATH; give --nodes instead of --slurm");
     if (pid < 0 || status != 0 || !out[0])
         return err_set(err, -ENOENT, "squeue lists no nodes of job %s", job);
     return 0;
@@ -103,11 +106,11 @@ static int fabric_hosts_add(const struct fabric_test_options *options,
         struct address address;
 
         if (address_parse(text, strlen(text), &address) < 0)
-            return err_set(err, -EINVAL, "%.60s: expected HOST or HOST:PORT", text);
+            return err_set(err, -EINVAL, "--nodes '%.60s': expected HOST or HOST:PORT", text);
         for (uint32_t n = 0; n < run->nodes; n++) {
             if (strcmp(run->node[n].host, address.host) == 0 &&
                 run->node[n].port == (address.has_port ? address.port : options->port))
-                return err_set(err, -EINVAL, "%.60s is listed twice", text);
+                return err_set(err, -EINVAL, "'%.60s' is listed twice", text);
         }
         leaf = topology_leaf(topology, text);
         if (!leaf)
@@ -156,8 +159,12 @@ static int fabric_test_check(const struct fabric_test_options *options, struct e
     if (!(options->rate >= 0 && options->rate <= 1e4) ||
         !(options->expect >= 0 && options->expect <= 1e4))
         return err_set(err, -EINVAL, "expected --rate and --expect from 0 to 10000 Gbit/s");
+    if (options->rate > 0 && options->expect > options->rate)
+        return err_set(err, -EINVAL,
+                       "--expect %g is more than --rate %g: no transfer can reach it; raise --rate",
+                       options->expect, options->rate);
     if (strcmp(options->with, "tcp") != 0 && strcmp(options->with, "perftest") != 0)
-        return err_set(err, -EINVAL, "--with %.40s: expected tcp or perftest", options->with);
+        return err_set(err, -EINVAL, "--with '%.40s': expected tcp or perftest", options->with);
     if (strcmp(options->with, "perftest") == 0 &&
         (options->streams != 1 || options->time_ns < NS_PER_S))
         return err_set(err, -EINVAL, "perftest needs a --time of 1s or more, and one stream");
@@ -216,6 +223,13 @@ static int fabric_test_run(const struct fabric_test_options *options, struct fab
     return fabric_report_status(run);
 }
 
+static int fabric_test_exit(int result)
+{
+    bool usage = result == -EINVAL || result == -ENOENT || result == -EACCES || result == -E2BIG;
+
+    return usage ? 2 : result < 0 ? 3 : result;
+}
+
 static int fabric_test_main(int argc, char **argv)
 {
     struct fabric_test_options options = { .port = FABRIC_PORT,
@@ -252,9 +266,7 @@ static int fabric_test_main(int argc, char **argv)
     topology_fini(&topology);
     if (result < 0)
         log_error("%s", err.text[0] ? err.text : strerror(-result));
-    return result == -EINVAL || result == -ENOENT || result == -EACCES ? 2
-           : result < 0                                                ? 3
-                                                                       : result;
+    return fabric_test_exit(result);
 }
 
 const struct command command_fabric_test = {

@@ -4,8 +4,13 @@
  * wait, gets old bytes, as on a device.
  *
  * Keys: cuda.FUNCTION for an error, delay or hang of each (cuda.init, cuda.context-retain, cuda.memory-alloc, cuda.copy,
- * cuda.launch, cuda.stream-wait, cuda.event-wait ...), cuda.count, cuda.version, cuda.N.name, cuda.N.memory;
- * cuda.kernel-us and cuda.copy-us say how long a kernel or a copy keeps its stream busy.
+ * cuda.launch, cuda.stream-wait, cuda.event-wait ...), cuda.count, cuda.version, cuda.N.name, cuda.N.memory, cuda.N.free (bytes),
+ * cuda.N.major (of its compute capability), cuda.N.multiprocessors; cuda.kernel-us and cuda.copy-us say how long a kernel or a copy
+ * keeps its stream busy; cuda.N.memory-rate and cuda.N.pcie-rate, in MB/s, make that depend on the size of a copy.
+ *
+ * Kernels of gpu_kernels.c run on the host, when their time has come; all others only take time.  Faults: cuda.N.flip-sm (one bit
+ * of one sum on this SM), cuda.N.flip-kernel (text: in this kernel only), cuda.N.idle-sm (gets no block), cuda.N.bad-word (a bit of
+ * this word of memory is stuck).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -17,6 +22,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/fake/fake_kernels.h"
 #include "device/fake/script.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -49,6 +55,11 @@ struct fake_work {
     const void *from; /* NULL: sets `value` */
     size_t bytes;
     unsigned char value;
+    struct fake_launch *launch; /* NULL: none; then nothing else counts */
+};
+
+struct fake_module {
+    const char *image; /* the caller's, which outlives the module here */
 };
 
 struct fake_uuid {
@@ -98,10 +109,13 @@ static void work_run(int64_t until_ns)
         struct fake_work *due = work;
 
         work = due->next;
-        if (due->from)
+        if (due->launch)
+            fake_kernel_run(due->launch);
+        else if (due->from)
             memmove(due->to, due->from, due->bytes);
         else
             memset(due->to, due->value, due->bytes);
+        free(due->launch);
         free(due);
     }
     pthread_mutex_unlock(&lock);
@@ -265,9 +279,17 @@ EXPORT int cuDeviceGetPCIBusId(char *ret, int room, int device)
 EXPORT int cuDeviceGetAttribute(int *ret, int attribute, int device);
 EXPORT int cuDeviceGetAttribute(int *ret, int attribute, int device)
 {
-    static const int known[][2] = { { 13, 1980000 }, { 16, 132 }, { 75, 9 }, { 76, 0 } };
+    static const int known[][2] = { { 13, 1980000 }, { 75, 9 }, { 76, 0 } };
+    int64_t number;
 
-    (void)device;
+    if (attribute == 16) {
+        *ret = fake_sm_count(device);
+        return 0;
+    }
+    if (attribute == 75 && script_number(&number, 9, "cuda.%d.major", device) == 0) {
+        *ret = (int)number;
+        return 0;
+    }
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (known[i][0] == attribute) {
             *ret = known[i][1];
@@ -334,12 +356,25 @@ EXPORT int cuCtxGetCurrent(void **ret)
     return 0;
 }
 
+static int fake_device(void) /* of the current context */
+{
+    return (int)((char *)current[depth - 1] - contexts);
+}
+
 EXPORT int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total);
 EXPORT int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
     *ret_total = (size_t)81559 << 20;
-    *ret_free = *ret_total - ((size_t)500 << 20);
-    return fake_call("cuda.memory-info");
+    if (depth) {
+        int64_t bytes;
+        int result =
+            script_number(&bytes, (INT64_C(81559) - 500) << 20, "cuda.%d.free", fake_device());
+
+        *ret_free = (size_t)bytes;
+        if (result)
+            return result;
+    }
+    return depth ? fake_call("cuda.memory-info") : INVALID_CONTEXT;
 }
 
 EXPORT int cuMemAlloc_v2(uint64_t *ret, size_t bytes);
@@ -376,10 +411,19 @@ EXPORT int cuMemHostUnregister(void *memory)
     return memory ? fake_call("cuda.host-unregister") : INVALID_VALUE;
 }
 
-static int fake_copy(void *to, const void *from, size_t bytes, void *stream)
+/* `rate`: the key of the scripted rate of this kind of copy. */
+static int fake_copy(void *to, const void *from, size_t bytes, void *stream, const char *rate)
 {
-    int result = stream_add(stream, "cuda.copy", "cuda.copy-us", 10);
+    int64_t mb_a_second = 0, us = 10;
+    int result;
 
+    if (!depth)
+        return INVALID_CONTEXT;
+    result = script_number(&mb_a_second, 0, "cuda.%d.%s", fake_device(), rate);
+    if (mb_a_second > 0)
+        us = (int64_t)bytes / mb_a_second;
+    if (result == 0)
+        result = stream_add(stream, "cuda.copy", "cuda.copy-us", us);
     if (result == 0)
         result = work_add(stream, (struct fake_work){ .to = to, .from = from, .bytes = bytes });
     return result;
@@ -388,19 +432,20 @@ static int fake_copy(void *to, const void *from, size_t bytes, void *stream)
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream);
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    return fake_copy(to, (const void *)(uintptr_t)from, bytes, stream);
+    return fake_copy(to, (const void *)(uintptr_t)from, bytes, stream, "pcie-rate");
 }
 
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream);
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
 {
-    return fake_copy((void *)(uintptr_t)to, from, bytes, stream);
+    return fake_copy((void *)(uintptr_t)to, from, bytes, stream, "pcie-rate");
 }
 
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream);
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
-    return fake_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream);
+    return fake_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream,
+                     "memory-rate");
 }
 
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream);
@@ -573,21 +618,28 @@ EXPORT int cuModuleLoadDataEx(void **ret, const void *image, unsigned options, i
                               void **value)
 {
     int result = fake_call("cuda.module-load");
+    struct fake_module *module = result == 0 ? malloc(sizeof(*module)) : NULL;
 
     (void)options;
     (void)option;
     (void)value;
-    if (result == 0 && !image)
+    if (result == 0 && !module)
+        return OUT_OF_MEMORY;
+    if (result == 0 && !image) {
+        free(module);
         return INVALID_VALUE;
-    if (result == 0)
-        *ret = &contexts[0];
+    }
+    if (result == 0) {
+        module->image = image;
+        *ret = module;
+    }
     return result;
 }
 
 EXPORT int cuModuleUnload(void *module);
 EXPORT int cuModuleUnload(void *module)
 {
-    (void)module;
+    free(module);
     return 0;
 }
 
@@ -595,11 +647,18 @@ EXPORT int cuModuleGetFunction(void **ret, void *module, const char *name);
 EXPORT int cuModuleGetFunction(void **ret, void *module, const char *name)
 {
     int result = fake_call("cuda.module-function");
+    const char *image = ((struct fake_module *)module)->image;
+    const void *kernel;
 
-    (void)name;
-    if (result == 0)
+    if (result)
+        return result;
+    if (!strstr(image, ".entry")) { /* of a test that only wants to launch something */
         *ret = module;
-    return result;
+        return 0;
+    }
+    kernel = fake_kernel_find(image, name);
+    *ret = (void *)(uintptr_t)kernel;
+    return kernel ? 0 : NOT_FOUND;
 }
 
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -610,10 +669,25 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **arguments, void **extra)
 {
+    struct fake_launch *launch;
+    int result;
+
     (void)shared_bytes;
-    (void)arguments;
     (void)extra;
     if (!function || !grid_x || !grid_y || !grid_z || !block_x || !block_y || !block_z)
         return INVALID_VALUE;
-    return stream_add(stream, "cuda.launch", "cuda.kernel-us", 10);
+    result = stream_add(stream, "cuda.launch", "cuda.kernel-us", 10);
+    if (result || !fake_kernel_is_one(function))
+        return result;
+    launch = malloc(sizeof(*launch));
+    if (!launch)
+        return OUT_OF_MEMORY;
+    *launch = (struct fake_launch){
+        .kernel = function, .device = fake_device(), .blocks = grid_x, .threads = block_x
+    };
+    fake_kernel_arguments(launch, arguments);
+    result = work_add(stream, (struct fake_work){ .launch = launch });
+    if (result)
+        free(launch);
+    return result;
 }

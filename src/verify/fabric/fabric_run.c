@@ -288,6 +288,19 @@ bool fabric_run_has(const struct fabric_run *run, uint32_t from, uint32_t to)
     return map_get(&run->index, fabric_path_key(from, to, 0)) != NULL;
 }
 
+size_t fabric_run_missing(const struct fabric_run *run)
+{
+    size_t missing = 0;
+
+    for (size_t i = 0; i < run->plan.pairs; i++) {
+        const struct plan_pair *pair = &run->plan.pair[i];
+
+        missing += !fabric_run_has(run, pair->a, pair->b);
+        missing += !fabric_run_has(run, pair->b, pair->a);
+    }
+    return missing;
+}
+
 /* `better`: this try counts, not the one before. */
 static int fabric_path_put(struct fabric_run *run, const struct slow_links_path *path,
                            const struct fabric_path *measured, bool better)
@@ -343,9 +356,11 @@ static bool fabric_pair_rate(const struct fabric_message *sent, const struct fab
         if (out->rail != rail || fabric_error_is_local(out->error) ||
             fabric_error_is_local(in->error))
             continue;
-        known = true;
         if (sent->tool == FABRIC_PERFTEST)
             in = out; /* the client measures */
+        if (!in->error && in->bytes && !in->ns)
+            return false; /* all came at once: there is no time to divide by */
+        known = true;
         if (in->error == 0 && in->ns)
             ret->gbps += (double)in->bytes * 8 / (double)in->ns;
         else

@@ -94,6 +94,8 @@ int fabric_run_rounds(struct fabric_run *run, const struct pair_plan *plan, size
 int fabric_run_alone(struct fabric_run *run, uint32_t a, uint32_t b, double *ret_gbps,
                      struct err *err);
 bool fabric_run_has(const struct fabric_run *run, uint32_t from, uint32_t to);
+size_t fabric_run_missing(
+    const struct fabric_run *run); /* transfers of the plan without a result */
 int fabric_run_search(struct fabric_run *run, struct err *err);
 const char *fabric_run_name(const struct fabric_run *run, uint32_t tested);
 

@@ -1,6 +1,7 @@
 /* fabric_serve.c - accepts, forks, and does what an authenticated test asks for, within the limits of this node.
  *
- * A connection that has not shown the token in time is closed, and cannot keep others away: each has a process of its own.
+ * A connection that has not shown the token in time is closed, and cannot keep others away: each has a process of its own, and when
+ * there are too many, the address with the most connections loses one.
  * Who holds the lock on an unnamed file is the one test at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -30,6 +31,7 @@
 #include "verify/fabric/perftest_run.h"
 
 #define CHILDREN_MAX 64
+#define BACKLOG 64
 #define GREET_NS (5 * NS_PER_S)
 #define IDLE_NS (120 * NS_PER_S)    /* between two messages of a test */
 #define PERFTEST_NS (10 * NS_PER_S) /* that its programs take longer than their time */
@@ -40,7 +42,10 @@ struct fabric_server {
     struct fabric_serve_settings settings;
     int fd, lock_fd;
     unsigned port;
-    pid_t child[CHILDREN_MAX];
+    struct serve_child {
+        pid_t pid;
+        char peer[ADDRESS_NUMBER];
+    } child[CHILDREN_MAX]; /* oldest first */
     size_t children;
 };
 
@@ -89,10 +94,9 @@ static bool serve_bound(struct fabric_worker *worker, struct fabric_message *mes
     return message->flows && message->bytes && message->rate && message->time_ns;
 }
 
-static void serve_charge(struct fabric_worker *worker, const struct fabric_message *done)
+static void serve_charge(struct fabric_worker *worker, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < done->flows; i++)
-        worker->left_bytes -= MIN(worker->left_bytes, done->flow[i].bytes);
+    worker->left_bytes -= MIN(worker->left_bytes, bytes);
 }
 
 static int serve_flows(struct fabric_worker *worker, struct fabric_message *asked)
@@ -114,11 +118,26 @@ static int serve_flows(struct fabric_worker *worker, struct fabric_message *aske
     }
     if (result == 0)
         result = flows_run(&flows, worker->channel.fd, &done);
+    serve_charge(worker, flows_bytes(&flows));
     flows_close(&flows);
     if (result < 0)
         return serve_refuse(worker, err.text[0] ? err.text : strerror(-result));
-    serve_charge(worker, &done);
     return serve_say(worker, &done);
+}
+
+/* Its programs report a rate, to the client only: the server is charged with what the rate allowed. */
+static uint64_t serve_perftest_bytes(const struct fabric_message *asked,
+                                     const struct fabric_message *done)
+{
+    double seconds = MAX((double)asked->time_ns / 1e9, 1.0), bytes = 0;
+
+    for (uint32_t i = 0; i < done->flows; i++) {
+        const struct fabric_flow *flow = &done->flow[i];
+
+        bytes += seconds *
+                 (flow->ns ? (double)flow->bytes * 1e9 / (double)flow->ns : (double)asked->rate);
+    }
+    return bytes < 1e18 ? (uint64_t)bytes : UINT64_MAX;
 }
 
 static int serve_perftest(struct fabric_worker *worker, struct fabric_message *asked)
@@ -148,9 +167,9 @@ static int serve_perftest(struct fabric_worker *worker, struct fabric_message *a
         for (uint32_t i = 0; i < asked->flows; i++)
             done.flow[i].rail = asked->flow[i].rail;
     }
+    serve_charge(worker, serve_perftest_bytes(asked, &done));
     if (result < 0)
         return serve_refuse(worker, err.text[0] ? err.text : strerror(-result));
-    serve_charge(worker, &done);
     return serve_say(worker, &done);
 }
 
@@ -229,53 +248,87 @@ static void serve_child(const struct fabric_server *server, int fd)
 
 /* ---- connections ---- */
 
+static void serve_forget(struct fabric_server *server, size_t at)
+{
+    server->children--;
+    memmove(&server->child[at], &server->child[at + 1],
+            (server->children - at) * sizeof(server->child[0]));
+}
+
+static size_t serve_peers(const struct fabric_server *server, const char *peer)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < server->children; i++)
+        count += strcmp(server->child[i].peer, peer) == 0;
+    return count;
+}
+
+/* Who holds the lock has shown the token, and is the test. */
+static pid_t serve_tester(const struct fabric_server *server)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    return fcntl(server->lock_fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
+}
+
+/* All places are taken: whoever has most of them loses the oldest that is not the test. */
+static void serve_make_room(struct fabric_server *server)
+{
+    pid_t tester = serve_tester(server);
+    size_t worst = server->children, most = 0;
+
+    for (size_t i = 0; i < server->children; i++) {
+        size_t count = serve_peers(server, server->child[i].peer);
+
+        if (server->child[i].pid != tester && count > most) {
+            worst = i;
+            most = count;
+        }
+    }
+    if (worst == server->children)
+        return;
+    kill(server->child[worst].pid, SIGKILL);
+    waitpid(server->child[worst].pid, NULL, 0);
+    serve_forget(server, worst);
+}
+
 static void serve_accept(void *arg, int listen_fd, uint32_t events)
 {
     struct fabric_server *server = arg;
-    CLEAN(fd_clean) int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    struct sockaddr_storage from = { 0 };
+    socklen_t size = sizeof(from);
+    CLEAN(fd_clean) int fd = accept4(listen_fd, (struct sockaddr *)&from, &size, SOCK_CLOEXEC);
+    struct serve_child *child;
     pid_t pid;
 
     (void)events;
-    if (fd < 0 || server->children == CHILDREN_MAX)
+    if (fd < 0)
+        return;
+    if (server->children == CHILDREN_MAX)
+        serve_make_room(server);
+    if (server->children == CHILDREN_MAX)
         return;
     pid = fork();
     if (pid == 0)
         serve_child(server, fd);
-    if (pid > 0)
-        server->child[server->children++] = pid;
+    if (pid < 0)
+        return;
+    child = &server->child[server->children++];
+    *child = (struct serve_child){ .pid = pid };
+    if (getnameinfo((struct sockaddr *)&from, size, child->peer, sizeof(child->peer), NULL, 0,
+                    NI_NUMERICHOST) != 0)
+        child->peer[0] = '\0';
 }
 
 void fabric_serve_child_ended(struct fabric_server *server)
 {
     for (size_t i = 0; i < server->children;) {
-        if (waitpid(server->child[i], NULL, WNOHANG) != 0)
-            server->child[i] = server->child[--server->children];
+        if (waitpid(server->child[i].pid, NULL, WNOHANG) != 0)
+            serve_forget(server, i);
         else
             i++;
     }
-}
-
-static int serve_listen(struct fabric_server *server, struct err *err)
-{
-    struct sockaddr_storage address;
-    socklen_t size = 0;
-    const int one = 1;
-    int result = address_listen(server->settings.listen, &address, &size, err);
-
-    if (result < 0)
-        return result;
-    server->fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (server->fd < 0)
-        return err_set(err, -errno, "socket: %m");
-    setsockopt(server->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(server->fd, (struct sockaddr *)&address, size) < 0 || listen(server->fd, 64) < 0)
-        return err_set(err, -errno, "cannot listen on %s: %m", server->settings.listen);
-    size = sizeof(address);
-    getsockname(server->fd, (struct sockaddr *)&address, &size);
-    server->port =
-        ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                            : ((struct sockaddr_in *)&address)->sin_port);
-    return 0;
 }
 
 int fabric_serve_open(struct loop *loop, const struct fabric_serve_settings *settings,
@@ -288,7 +341,10 @@ int fabric_serve_open(struct loop *loop, const struct fabric_serve_settings *set
         return err_nomem(err);
     *server = (struct fabric_server){ .loop = loop, .settings = *settings, .fd = -1 };
     server->lock_fd = memfd_create("lockstep fabric", MFD_CLOEXEC);
-    result = server->lock_fd < 0 ? err_set(err, -errno, "memfd: %m") : serve_listen(server, err);
+    server->fd = server->lock_fd < 0
+                     ? err_set(err, -errno, "memfd: %m")
+                     : address_socket(server->settings.listen, BACKLOG, &server->port, err);
+    result = MIN(server->fd, 0);
     if (result == 0)
         result = loop_watch(loop, server->fd, EPOLLIN, serve_accept, server);
     if (result < 0) {
@@ -304,8 +360,8 @@ void fabric_serve_close(struct fabric_server *server)
     if (!server)
         return;
     for (size_t i = 0; i < server->children; i++) {
-        kill(server->child[i], SIGKILL);
-        waitpid(server->child[i], NULL, 0);
+        kill(server->child[i].pid, SIGKILL);
+        waitpid(server->child[i].pid, NULL, 0);
     }
     if (server->fd >= 0)
         loop_forget(server->loop, server->fd);

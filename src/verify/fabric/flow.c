@@ -25,6 +25,8 @@
 #define LEAD_NS                                                                                    \
     (100 * NS_PER_MS) /* from the order to send until the load begins: for latency, without load */
 #define LOAD_BYTES (256 * 1024)
+#define GUESTS 8 /* more than that, and the oldest must go */
+#define BACKLOG 64
 #define LATE_NS                                                                                    \
     (2 * NS_PER_S) /* that a sender waits longer than its time for the receiver to end */
 
@@ -42,6 +44,9 @@ enum flow_state {
 
 struct flow {
     int fd;
+    struct flow *
+        guest; /* of a receiver that listens: GUESTS connections that have not proved anything yet; NULL: none */
+    uint32_t came; /* guests so far; of a guest: its number */
     enum flow_state state;
     uint32_t rail;
     char own[ADDRESS_NUMBER];
@@ -60,8 +65,17 @@ struct flow {
     int error;
 };
 
+static void flow_guests_end(struct flow *flow)
+{
+    for (uint32_t i = 0; flow->guest && i < GUESTS; i++)
+        fd_clean(&flow->guest[i].fd);
+    free(flow->guest);
+    flow->guest = NULL;
+}
+
 static void flow_end(struct flow *flow, int error)
 {
+    flow_guests_end(flow);
     fd_clean(&flow->fd);
     flow->fd = -1;
     flow->state = FLOW_ENDED;
@@ -139,8 +153,13 @@ static int flow_listen(struct flow *flow, struct fabric_flow *asked)
     flow->fd = flow_socket(flow->own, &address, &size);
     if (flow->fd < 0)
         return flow->fd;
-    if (listen(flow->fd, 4) < 0)
+    if (listen(flow->fd, BACKLOG) < 0)
         return -errno;
+    flow->guest = calloc(GUESTS, sizeof(*flow->guest));
+    if (!flow->guest)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < GUESTS; i++)
+        flow->guest[i].fd = -1;
     asked->port = flow_port(flow->fd);
     flow->state = FLOW_LISTENS;
     return 0;
@@ -226,7 +245,7 @@ int flows_connect(struct flows *flows, const struct fabric_message *message,
 void flows_close(struct flows *flows)
 {
     for (uint32_t i = 0; i < flows->count; i++)
-        fd_clean(&flows->flow[i].fd);
+        flow_end(&flows->flow[i], 0);
     free(flows->flow);
     *flows = (struct flows){ .flow = NULL };
 }
@@ -264,18 +283,46 @@ static int flow_put(struct flow *flow, size_t size)
 
 /* ---- who is there? ---- */
 
+/* A place for one more: the oldest makes room. */
+static struct flow *flow_guest_place(struct flow *flow)
+{
+    struct flow *place = &flow->guest[0];
+
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        if (flow->guest[i].fd < 0)
+            return &flow->guest[i];
+        if (flow->guest[i].came < place->came)
+            place = &flow->guest[i];
+    }
+    fd_clean(&place->fd);
+    return place;
+}
+
 static int flow_accept(const struct flows *flows, struct flow *flow)
 {
     int fd = accept4(flow->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct flow *guest;
 
     if (fd < 0)
         return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? 0 : -errno;
-    close(flow->fd);
-    flow->fd = fd;
     flow_socket_options(flows, fd);
-    memcpy(flow->buffer, flow->mine, FABRIC_NONCE);
-    flow->state = FLOW_CHALLENGES;
+    guest = flow_guest_place(flow);
+    *guest = (struct flow){ .fd = fd, .state = FLOW_CHALLENGES, .came = ++flow->came };
+    memcpy(guest->mine, flow->mine, sizeof(guest->mine));
+    memcpy(guest->buffer, flow->mine, FABRIC_NONCE);
     return 0;
+}
+
+/* This one is the sender: the others go, and nobody else is let in. */
+static void flow_adopt(struct flow *flow, struct flow *guest)
+{
+    fd_clean(&flow->fd);
+    flow->fd = guest->fd;
+    flow->state = guest->state;
+    flow->until_ns = guest->until_ns;
+    memcpy(flow->theirs, guest->theirs, sizeof(flow->theirs));
+    guest->fd = -1;
+    flow_guests_end(flow);
 }
 
 static int flow_connected(struct flow *flow)
@@ -530,6 +577,37 @@ static void flow_late(const struct flows *flows, struct flow *flow, int64_t now)
         flow_end(flow, ETIMEDOUT);
 }
 
+/* What a guest says decides only about itself. */
+static void flow_guest_step(const struct flows *flows, struct flow *flow, struct flow *guest)
+{
+    if (flow_step(flows, guest, time_mono_ns()) < 0) {
+        fd_clean(&guest->fd);
+        guest->fd = -1;
+    } else if (guest->state > FLOW_PROVES) {
+        flow_adopt(flow, guest);
+    }
+}
+
+static void flow_guests_watch(const struct flows *flows, const struct flow *flow,
+                              struct pollfd *polls)
+{
+    for (uint32_t g = 0; g < GUESTS; g++) {
+        const struct flow *guest = flow->guest ? &flow->guest[g] : NULL;
+
+        polls[g] = (struct pollfd){ .fd = guest ? guest->fd : -1,
+                                    .events = guest ? flow_events(flows, guest) : 0 };
+    }
+}
+
+static void flow_guests_step(const struct flows *flows, struct flow *flow,
+                             const struct pollfd *polls)
+{
+    for (uint32_t g = 0; g < GUESTS && flow->guest; g++) {
+        if (polls[g].fd >= 0 && polls[g].revents && polls[g].fd == flow->guest[g].fd)
+            flow_guest_step(flows, flow, &flow->guest[g]);
+    }
+}
+
 /* Fills `poll`; returns the number of open flows, and when the first of them is late. */
 static uint32_t flows_watch(struct flows *flows, struct pollfd *polls, int64_t *until)
 {
@@ -543,6 +621,7 @@ static uint32_t flows_watch(struct flows *flows, struct pollfd *polls, int64_t *
         if (flow->state != FLOW_ENDED && now >= flow->until_ns)
             flow_late(flows, flow, now);
         polls[i] = (struct pollfd){ .fd = flow->fd, .events = flow_events(flows, flow) };
+        flow_guests_watch(flows, flow, polls + flows->count + 1 + (size_t)i * GUESTS);
         if (flow->state == FLOW_ENDED)
             continue;
         open++;
@@ -575,9 +654,33 @@ static void flows_results(const struct flows *flows, struct fabric_message *resu
     }
 }
 
+uint64_t flows_bytes(const struct flows *flows)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < flows->count; i++)
+        bytes += flows->flow[i].bytes;
+    return bytes;
+}
+
+static void flows_step(struct flows *flows, const struct pollfd *polls)
+{
+    for (uint32_t i = 0; i < flows->count; i++) {
+        struct flow *flow = &flows->flow[i];
+        int result = 0;
+
+        flow_guests_step(flows, flow, polls + flows->count + 1 + (size_t)i * GUESTS);
+        if (polls[i].fd >= 0 && polls[i].revents && polls[i].fd == flow->fd)
+            result = flow_step(flows, flow, time_mono_ns());
+        if (result < 0)
+            flow_end(flow, -result);
+    }
+}
+
 int flows_run(struct flows *flows, int stop_fd, struct fabric_message *results)
 {
-    CLEAN(free_clean) struct pollfd *polls = calloc(flows->count + 1, sizeof(*polls));
+    size_t count = flows->count + 1 + (size_t)flows->count * GUESTS;
+    CLEAN(free_clean) struct pollfd *polls = calloc(count, sizeof(*polls));
     bool stopped = false;
     int64_t until;
 
@@ -587,18 +690,12 @@ int flows_run(struct flows *flows, int stop_fd, struct fabric_message *results)
         int ready;
 
         polls[flows->count] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
-        ready = poll(polls, flows->count + 1, time_poll_ms(until, time_mono_ns()));
+        ready = poll(polls, count, time_poll_ms(until, time_mono_ns()));
         if (ready < 0 && errno != EINTR)
             return -errno;
         stopped = ready > 0 && polls[flows->count].revents;
-        for (uint32_t i = 0; ready > 0 && i < flows->count; i++) {
-            int result = 0;
-
-            if (polls[i].fd >= 0 && polls[i].revents)
-                result = flow_step(flows, &flows->flow[i], time_mono_ns());
-            if (result < 0)
-                flow_end(&flows->flow[i], -result);
-        }
+        if (ready > 0)
+            flows_step(flows, polls);
     }
     for (uint32_t i = 0; i < flows->count; i++) {
         if (flows->flow[i].state != FLOW_ENDED)

@@ -27,6 +27,7 @@
 #define LATENCY_MESSAGES 1000
 #define SLACK_NS (5 * NS_PER_S) /* that a program takes to connect, register memory and print */
 #define PAUSE_MS 100
+#define END_MS 5
 
 /* ---- command lines ---- */
 
@@ -156,6 +157,20 @@ void perftest_serve_wait(struct perftest_servers *servers, int stop_fd, int64_t 
 
 /* ---- clients ---- */
 
+/* A program that closed its output need not end: it has until then. */
+static void perftest_end(pid_t pid, int stop_fd, int64_t until_ns)
+{
+    struct pollfd stop = { .fd = stop_fd, .events = POLLIN };
+
+    while (waitpid(pid, NULL, WNOHANG) == 0) {
+        if (time_mono_ns() < until_ns && poll(&stop, 1, END_MS) == 0)
+            continue;
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        return;
+    }
+}
+
 /* Its output, until it ends or the time is over. */
 static size_t perftest_output(const struct words *words, int stop_fd, int64_t until_ns, char *out)
 {
@@ -179,11 +194,8 @@ static size_t perftest_output(const struct words *words, int stop_fd, int64_t un
         got = read(in, out + size, OUTPUT_MAX - size);
         size += got > 0 ? (size_t)got : 0;
     }
-    if (pid > 0) {
-        if (got > 0)
-            kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-    }
+    if (pid > 0)
+        perftest_end(pid, stop_fd, got > 0 ? 0 : until_ns);
     return size;
 }
 

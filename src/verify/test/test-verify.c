@@ -271,6 +271,23 @@ static void collect(void *user, const struct verify_check *check, const struct c
     assert_string_equal(result->node, "n1");
 }
 
+struct collected_names {
+    unsigned skipped;
+    bool cpu_math;
+};
+
+static void collect_skipped(void *user, const struct verify_check *check,
+                            const struct check *result)
+{
+    struct collected_names *all = user;
+
+    if (strstr(result->why, "not run: the GPU driver did not answer")) {
+        assert_int_equal(result->state, CHECK_UNKNOWN);
+        all->skipped++;
+    }
+    all->cpu_math |= strcmp(check->name, "cpu-math") == 0;
+}
+
 static struct collected run_only(const char *name)
 {
     struct verify_place place = { .root = "", .nvml = getenv("FAKE_NVML"), .node = "n1" };
@@ -292,6 +309,22 @@ static void a_driver_that_hangs_makes_its_check_unknown(void **state)
     assert_int_equal(all.results, 1);
     assert_int_equal(all.worst, CHECK_UNKNOWN);
     assert_non_null(strstr(all.why, "no answer within 4.0 s"));
+}
+
+static void a_driver_that_hangs_is_waited_for_once(void **state)
+{
+    struct verify_place place = {
+        .root = "", .nvml = getenv("FAKE_NVML"), .node = "n1", .stage = VERIFY_PROLOG
+    };
+    struct collected_names all = { 0 };
+    struct verify_sink sink = { .result = collect_skipped, .user = &all };
+    struct err err = { "" };
+
+    (void)state;
+    script_write("nvml.init hang\ncuda.init hang\n");
+    assert_int_equal(verify_run(&place, NULL, &sink, &err), 0);
+    assert_int_equal(all.skipped, 3); /* arithmetic, memory and rate */
+    assert_true(all.cpu_math);
 }
 
 static void a_check_that_nobody_knows_is_refused(void **state)
@@ -357,6 +390,7 @@ int main(void)
         cmocka_unit_test(of_two_gpus_nobody_knows_the_odd_one),
         cmocka_unit_test(a_gpu_that_is_lost_is_a_failure),
         cmocka_unit_test(a_driver_that_hangs_makes_its_check_unknown),
+        cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
         cmocka_unit_test(a_check_that_nobody_knows_is_refused),
         cmocka_unit_test(the_worst_result_decides),
         cmocka_unit_test(more_results_than_fit_keep_the_worst),

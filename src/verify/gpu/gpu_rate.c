@@ -1,0 +1,218 @@
+/* gpu_rate.c - how fast each GPU copies in its memory and over PCIe.
+ *
+ * A rate is compared with the profile, and with the other GPUs of the machine: of three or more of one model the slow one is named
+ * without a profile.  GPUs are measured one after the other, so that none takes the rate of another.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "judge/median.h"
+#include "verify/checks.h"
+#include "verify/gpu/gpu_devices.h"
+#include "verify/measured.h"
+
+#define COPY_BYTES ((size_t)256 << 20)
+#define FREE_SHARE 4 /* of what is free, each of two buffers may use one part in so many */
+#define COPIES 8
+#define PEERS_MIN 3
+#define SLOW_SHARE 0.85 /* of the median of the GPUs: they differ by a few percent */
+#define FAILED_SHARE                                                                               \
+    0.5         /* half is no spread: a link of half the lanes, or a memory stack that is gone */
+#define TRIES 3 /* the best counts: clocks rise with the first copies */
+
+enum rate_kind {
+    RATE_MEMORY,
+    RATE_TO,
+    RATE_FROM,
+    RATES
+};
+
+static const char *const rate_names[RATES] = { "gpu-memory-rate", "pcie-to-gpu", "pcie-from-gpu" };
+
+struct rate_gpu {
+    const struct gpu_device *device;
+    bool known;
+    double gb[RATES]; /* GB/s */
+};
+
+struct rate_buffers {
+    void *host;
+    uint64_t from, to;
+    size_t bytes;
+    void *begin, *end; /* events */
+};
+
+static int rate_copy(struct gpu_device *gpu, const struct rate_buffers *buffers, unsigned kind)
+{
+    switch (kind) {
+    case RATE_MEMORY:
+        return gpu->cuda->copy_on_device(buffers->to, buffers->from, buffers->bytes, gpu->stream);
+    case RATE_TO:
+        return gpu->cuda->copy_to_device(buffers->to, buffers->host, buffers->bytes, gpu->stream);
+    default:
+        return gpu->cuda->copy_to_host(buffers->host, buffers->from, buffers->bytes, gpu->stream);
+    }
+}
+
+static int rate_once(struct gpu_device *gpu, const struct rate_buffers *buffers, unsigned kind,
+                     double *ret, struct err *err)
+{
+    const struct cuda *cuda = gpu->cuda;
+    float ms = 0;
+    int result = gpu_device_check(gpu, cuda->event_record(buffers->begin, gpu->stream),
+                                  "cuEventRecord", err);
+
+    for (int i = 0; i < COPIES && result == 0; i++)
+        result = gpu_device_check(gpu, rate_copy(gpu, buffers, kind), rate_names[kind], err);
+    if (result == 0)
+        result = gpu_device_check(gpu, cuda->event_record(buffers->end, gpu->stream),
+                                  "cuEventRecord", err);
+    if (result == 0)
+        result = gpu_device_wait(gpu, err);
+    if (result == 0)
+        result = gpu_device_check(gpu, cuda->event_elapsed(&ms, buffers->begin, buffers->end),
+                                  "cuEventElapsedTime", err);
+    /* In its memory each byte is read and written. */
+    if (result == 0 && ms > 0)
+        *ret = (kind == RATE_MEMORY ? 2.0 : 1.0) * COPIES * (double)buffers->bytes / ms / 1e6;
+    return result;
+}
+
+static int rate_buffers_open(struct gpu_device *gpu, struct rate_buffers *buffers, struct err *err)
+{
+    const struct cuda *cuda = gpu->cuda;
+    int result;
+
+    buffers->bytes = MIN(COPY_BYTES, gpu->free_bytes / FREE_SHARE) & ~(size_t)4095;
+    buffers->host = mmap(NULL, buffers->bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (buffers->host == MAP_FAILED)
+        return err_nomem(err);
+    result = gpu_device_check(
+        gpu, cuda->host_register(buffers->host, buffers->bytes, CUDA_HOST_REGISTER_PORTABLE),
+        "cuMemHostRegister", err);
+    if (result == 0)
+        result = gpu_device_memory(gpu, buffers->bytes, &buffers->from, err);
+    if (result == 0)
+        result = gpu_device_memory(gpu, buffers->bytes, &buffers->to, err);
+    if (result == 0)
+        result = gpu_device_check(gpu, cuda->event_create(&buffers->begin, CUDA_EVENT_DEFAULT),
+                                  "cuEventCreate", err);
+    if (result == 0)
+        result = gpu_device_check(gpu, cuda->event_create(&buffers->end, CUDA_EVENT_DEFAULT),
+                                  "cuEventCreate", err);
+    return result;
+}
+
+static void rate_buffers_close(struct gpu_device *gpu, struct rate_buffers *buffers)
+{
+    if (buffers->begin)
+        gpu->cuda->event_destroy(buffers->begin);
+    if (buffers->end)
+        gpu->cuda->event_destroy(buffers->end);
+    gpu_device_free(gpu, buffers->from);
+    gpu_device_free(gpu, buffers->to);
+    if (buffers->host != MAP_FAILED) {
+        gpu->cuda->host_unregister(buffers->host);
+        munmap(buffers->host, buffers->bytes);
+    }
+}
+
+static int rate_gpu_measure(struct gpu_device *gpu, struct rate_gpu *ret, struct err *err)
+{
+    struct rate_buffers buffers = { .host = MAP_FAILED };
+    int result = rate_buffers_open(gpu, &buffers, err);
+
+    for (unsigned kind = 0; kind < RATES && result == 0; kind++) {
+        for (int i = 0; i < TRIES && result == 0; i++) {
+            double gb = 0;
+
+            result = rate_once(gpu, &buffers, kind, &gb, err);
+            ret->gb[kind] = MAX(ret->gb[kind], gb);
+        }
+    }
+    rate_buffers_close(gpu, &buffers);
+    ret->known = result == 0;
+    return result;
+}
+
+/* Beside its peers, which are measured in the same way and at the same time. */
+static void rate_compare(struct check *result, double *peer, unsigned peers)
+{
+    double common = median_f64(peer, peers);
+
+    if (peers < PEERS_MIN || result->value >= SLOW_SHARE * common)
+        return;
+    result->state = (uint8_t)verify_worst(
+        result->state, result->value < FAILED_SHARE * common ? CHECK_FAILED : CHECK_LIMITED);
+    snprintf(result->why, sizeof(result->why), "%.1f %s, median of %u GPUs of this machine %.1f",
+             result->value, result->unit, peers, common);
+    result->has_expected = true;
+    result->expected = MAX(result->expected, SLOW_SHARE * common);
+}
+
+static void rate_report(const struct rate_gpu *gpu, unsigned count, unsigned kind,
+                        const struct verify_place *place, struct verify_report *report)
+{
+    for (unsigned i = 0; i < count; i++) {
+        double peer[GPUS_MAX];
+        unsigned peers = 0;
+
+        if (!gpu[i].known)
+            continue;
+        for (unsigned j = 0; j < count; j++) {
+            if (gpu[j].known && strcmp(gpu[i].device->name, gpu[j].device->name) == 0)
+                peer[peers++] = gpu[j].gb[kind];
+        }
+        rate_compare(measured_result(report, place->profile, rate_names[kind], gpu[i].device->label,
+                                     gpu[i].gb[kind], "GB/s"),
+                     peer, peers);
+    }
+}
+
+static void gpu_rate_run(const struct verify_place *place, struct verify_report *report)
+{
+    static struct gpu_devices devices;
+    static struct rate_gpu gpu[GPUS_MAX];
+
+    memset(gpu, 0, sizeof(gpu));
+    if (!gpu_devices_open(&devices, place, report))
+        return;
+    for (unsigned i = 0; i < devices.count; i++) {
+        struct gpu_device *device = &devices.gpu[i];
+        struct err err = { "" };
+
+        gpu[i].device = device;
+        if (!gpu_device_open(&devices, device, report))
+            continue;
+        if (rate_gpu_measure(device, &gpu[i], &err) < 0)
+            gpu_device_failed(device, report, &err);
+        gpu_device_leave(device);
+        gpu_device_close(device);
+    }
+    for (unsigned kind = 0; kind < RATES; kind++)
+        rate_report(gpu, devices.count, kind, place, report);
+    gpu_devices_close(&devices);
+}
+
+const struct verify_check check_gpu_rate = {
+    .name = "gpu-rate",
+    .summary =
+        "how fast each GPU copies in its memory and over PCIe, compared with the profile and "
+        "the other GPUs",
+    .why = "good GPUs of one model differ by a few percent; a slow memory stack or a narrow link "
+           "costs far more",
+    .advice = "look at the link (lockstep sense --once --only pcie) and at remapped rows of the "
+              "named GPU",
+    .needs = "GPU driver",
+    .stage = VERIFY_PROLOG,
+    .loads = true,
+    .limit_ns = { 20 * NS_PER_S, 20 * NS_PER_S, 40 * NS_PER_S, 40 * NS_PER_S },
+    .run = gpu_rate_run,
+};

@@ -1,0 +1,386 @@
+/* test-gpu-checks.c - the checks that run on GPUs, over scripted drivers: each fault is found, and where it is.
+ *
+ * The scripted driver runs the kernels' source on the host, so this shows that a wrong bit is found and named.  It does not show that
+ * the PTX runs on a GPU.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "device/kernel/gpu_kernels.h"
+#include "verify/checks.h"
+#include "verify/gpu/gpu_reference.h"
+#include "verify/machine_profile.h"
+
+#define FOUR                                                                                       \
+    "cuda.count value 4\nnvml.count value 4\ncuda.*.multiprocessors value 8\n"                     \
+    "cuda.*.free value 4194304\nnvml.*.gpu-busy value 0\n"
+
+static char script[] = "/tmp/test-gpu-checks-XXXXXX";
+static const struct machine_profile *profile_of_test;
+
+static void gpu_test_profile_clean(struct machine_profile **profile)
+{
+    machine_profile_destroy(*profile);
+}
+
+/* The script is read again when it changes, so a new file takes its place. */
+static struct verify_report gpu_run(const struct verify_check *check, const char *text)
+{
+    struct verify_place place = { .root = "",
+                                  .node = "n1",
+                                  .stage = VERIFY_PROLOG,
+                                  .heat_ns = 20 * NS_PER_MS,
+                                  .profile = profile_of_test };
+    struct verify_report report = { 0 };
+    char fresh[80];
+    FILE *file;
+
+    snprintf(fresh, sizeof(fresh), "%s.new", script);
+    file = fopen(fresh, "w");
+    assert_non_null(file);
+    fprintf(file, "%s%s", FOUR, text);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(fresh, script), 0);
+    check->run(&place, &report);
+    return report;
+}
+
+static unsigned gpu_states(const struct verify_report *report, unsigned state)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < report->count; i++)
+        count += report->result[i].state == state;
+    return count;
+}
+
+static const struct check *gpu_first(const struct verify_report *report, unsigned state)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->result[i].state == state)
+            return &report->result[i];
+    }
+    fail_msg("no result is %s", verify_state_name(state));
+    return NULL;
+}
+
+static void gpu_says(const struct check *result, const char *device, const char *words)
+{
+    assert_string_equal(result->device, device);
+    if (!strstr(result->why, words))
+        fail_msg("'%s' has no '%s'", result->why, words);
+}
+
+/* ---- the kernels themselves ---- */
+
+static void the_kernels_compute_what_integers_say(void **state)
+{
+    static uint32_t block[GPU_BLOCK_WORDS], expected[GPU_BLOCK_WORDS];
+
+    (void)state;
+    for (unsigned type = 0; type < GPU_TYPES; type++) {
+        for (uint32_t seed = 1; seed < 3; seed++) {
+            const struct gpu_arith arith = { .seed = seed, .rounds = 9 };
+
+            gpu_arith_block(type, &arith, 5, block);
+            gpu_reference_exact(type, seed, 9, expected);
+            assert_memory_equal(block + GPU_WARPS, expected,
+                                (GPU_BLOCK_WORDS - GPU_WARPS) * sizeof(*block));
+            assert_int_equal(block[GPU_WARPS - 1], 6); /* the SM, from 1 */
+        }
+    }
+}
+
+static void the_largest_sum_of_the_exact_test_is_exact(void **state)
+{
+    (void)state;
+    /* fp16 and bf16 have 16 products of at most 49 in a step. */
+    assert_true((uint64_t)GPU_ROUNDS_MAX * GPU_REPEATS * 16 * 49 < 1u << 24);
+}
+
+static void a_flipped_bit_changes_sum_and_digest_of_its_thread_only(void **state)
+{
+    static uint32_t right[GPU_BLOCK_WORDS], wrong[GPU_BLOCK_WORDS];
+    struct gpu_arith arith = { .seed = 1, .rounds = 8 };
+
+    (void)state;
+    for (unsigned type = 0; type < GPU_TYPES; type++) {
+        unsigned differ = 0;
+        size_t thread = GPU_FLIP_WARP * GPU_WARP + GPU_FLIP_LANE;
+
+        arith.flip = 0;
+        gpu_arith_block(type, &arith, 3, right);
+        arith.flip = 4;
+        gpu_arith_block(type, &arith, 3, wrong);
+        for (size_t i = 0; i < GPU_BLOCK_WORDS; i++)
+            differ += right[i] != wrong[i];
+        assert_int_equal(differ, 2);
+        assert_true(right[GPU_WARPS + thread * GPU_THREAD_WORDS] !=
+                    wrong[GPU_WARPS + thread * GPU_THREAD_WORDS]);
+    }
+}
+
+static void operands_with_all_bits_give_finite_sums(void **state)
+{
+    static uint32_t block[GPU_BLOCK_WORDS];
+    const struct gpu_arith arith = { .seed = 7, .rounds = 32, .mode = GPU_ENTROPY };
+
+    (void)state;
+    for (unsigned type = 0; type < GPU_INT8; type++) {
+        gpu_arith_block(type, &arith, 0, block);
+        for (size_t i = 0; i < GPU_THREADS; i++)
+            assert_true((block[GPU_WARPS + i * GPU_THREAD_WORDS] >> 23 & 0xff) != 0xff);
+    }
+}
+
+/* ---- arithmetic ---- */
+
+static void gpus_that_compute_right_are_ok(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_arithmetic, "");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_OK), report.count);
+    gpu_says(&report.result[report.count - 1], "", "4 of 4 GPUs: every SM computed right");
+    assert_int_equal(report.count, 4); /* digests of tf32, bf16 and fp16, and the sum of all */
+}
+
+static void a_wrong_bit_names_its_gpu_and_sm(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_arithmetic, "cuda.2.flip-sm value 5\n");
+    const struct check *wrong = gpu_first(&report, CHECK_FAILED);
+
+    (void)state;
+    gpu_says(wrong, "gpu 2", "SM 5 computes wrong");
+    gpu_says(wrong, "gpu 2", "warp 1 lane 7");
+    assert_true(wrong->has_value && wrong->value == 5);
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 1);
+    gpu_says(&report.result[report.count - 1], "", "3 of 4 GPUs");
+}
+
+static void each_type_of_numbers_is_tested(void **state)
+{
+    char text[80];
+
+    (void)state;
+    for (unsigned type = 0; type < GPU_TYPES; type++) {
+        struct verify_report report;
+
+        snprintf(text, sizeof(text), "cuda.1.flip-sm value 0\ncuda.1.flip-kernel text %s\n",
+                 gpu_kernel_name(type));
+        report = gpu_run(&check_gpu_arithmetic, text);
+        gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", gpu_type_name(type));
+        assert_int_equal(gpu_states(&report, CHECK_FAILED), 1);
+    }
+}
+
+static void an_sm_without_work_is_unknown(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_arithmetic, "cuda.0.idle-sm value 6\n");
+
+    (void)state;
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "only 7 of 8 SMs");
+}
+
+static void a_gpu_in_use_is_left_alone(void **state)
+{
+    struct verify_report report =
+        gpu_run(&check_gpu_arithmetic, "nvml.3.processes text 4711 1000\n");
+
+    (void)state;
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 3", "in use by process 4711");
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 0);
+    report = gpu_run(&check_gpu_arithmetic, "nvml.1.gpu-busy value 11\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 1", "11 % busy");
+    report = gpu_run(&check_gpu_arithmetic, "nvml.1.gpu-busy value 10\n");
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 0);
+}
+
+static void errors_of_the_driver_are_unknown_and_of_memory_a_failure(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_arithmetic, "cuda.launch error 700\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    assert_int_equal(report.count, 4);
+    report = gpu_run(&check_gpu_arithmetic, "cuda.launch error 214\n");
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 4);
+    report = gpu_run(&check_gpu_arithmetic, "cuda.0.major value 7\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "compute capability 7");
+    report = gpu_run(&check_gpu_arithmetic, "cuda.count value 0\n");
+    assert_int_equal(report.count, 1);
+    assert_int_not_equal(report.result[0].state, CHECK_OK);
+}
+
+static void the_digest_of_the_profile_decides(void **state)
+{
+    CLEAN(gpu_test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_report report = gpu_run(&check_gpu_arithmetic, "");
+    char digest[16];
+
+    (void)state;
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    snprintf(digest, sizeof(digest), "%08x", (unsigned)report.result[0].value);
+    machine_profile_learn_fact(profile, report.result[0].name, digest);
+    profile_of_test = profile;
+    report = gpu_run(&check_gpu_arithmetic, "");
+    assert_int_equal(gpu_states(&report, CHECK_OK), report.count);
+    machine_profile_learn_fact(profile, report.result[0].name, "00000001");
+    report =
+        gpu_run(&check_gpu_arithmetic, ""); /* all GPUs agree with each other: the profile is odd */
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 4);
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 0);
+    report = gpu_run(&check_gpu_arithmetic, "cuda.count value 1\n"); /* nobody agrees with it */
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 0", "the profile has 00000001");
+    profile_of_test = NULL;
+}
+
+/* ---- memory ---- */
+
+static void memory_that_returns_what_was_written_is_ok(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_memory, "");
+
+    (void)state;
+    assert_int_equal(report.count, 4);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+}
+
+static void a_stuck_bit_of_memory_is_found_and_placed(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_memory, "cuda.1.bad-word value 1000\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 1);
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", "the first at byte 8000");
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", "bits 0000000000000020");
+}
+
+/* ---- rates ---- */
+
+#define RATES "cuda.*.memory-rate value 3000\ncuda.*.pcie-rate value 500\n"
+
+static void gpus_of_one_rate_are_ok(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_rate, RATES);
+
+    (void)state;
+    assert_int_equal(report.count, 12);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 12);
+}
+
+static void a_slow_memory_and_a_narrow_link_are_named(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_rate, RATES "cuda.2.memory-rate value 2400\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 1);
+    assert_string_equal(gpu_first(&report, CHECK_LIMITED)->name, "gpu-memory-rate");
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 2", "median of 4 GPUs");
+    report = gpu_run(&check_gpu_rate, RATES "cuda.2.memory-rate value 2700\n"); /* a tenth less */
+    assert_int_equal(gpu_states(&report, CHECK_OK), 12);
+    report =
+        gpu_run(&check_gpu_rate, RATES "cuda.0.pcie-rate value 125\n"); /* a quarter of the lanes */
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 2);
+    assert_string_equal(gpu_first(&report, CHECK_FAILED)->device, "gpu 0");
+    assert_string_equal(gpu_first(&report, CHECK_FAILED)->name, "pcie-to-gpu");
+}
+
+static void of_two_gpus_no_rate_is_odd(void **state)
+{
+    struct verify_report report =
+        gpu_run(&check_gpu_rate, "cuda.count value 2\n" RATES "cuda.0.memory-rate value 100\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_OK), 6);
+}
+
+/* ---- heat ---- */
+
+#define HEAT                                                                                       \
+    "nvml.*.temperature value 60\nnvml.*.power value 600000\nnvml.*.sm-clock value "               \
+    "1900\nnvml.*.reasons value 0\n"
+
+static void gpus_of_one_temperature_are_ok(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_heat, HEAT);
+
+    (void)state;
+    assert_int_equal(report.count, 4);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+}
+
+static void a_hot_gpu_is_named_if_it_uses_as_much_power(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_heat, HEAT "nvml.3.temperature value 73\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 1);
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 3", "73 C at 600 W");
+    report = gpu_run(&check_gpu_heat, HEAT "nvml.3.temperature value 72\n");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+    report =
+        gpu_run(&check_gpu_heat, HEAT "nvml.3.temperature value 73\nnvml.3.power value 530000\n");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+}
+
+static void a_gpu_that_lowers_its_clocks_is_named(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_heat, HEAT "nvml.1.sm-clock value 1700\n");
+
+    (void)state;
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 1", "1700 MHz under load");
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 1);
+    report = gpu_run(&check_gpu_heat, HEAT "nvml.1.sm-clock value 1720\n");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+    report = gpu_run(&check_gpu_heat, HEAT "nvml.1.reasons value 32\n");
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 1", "too hot");
+    report = gpu_run(&check_gpu_heat, HEAT "nvml.1.reasons value 64\n");
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", "its hardware lowered the clocks");
+    report = gpu_run(&check_gpu_heat, HEAT "nvml.1.reasons value 4\n"); /* at its power limit */
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_kernels_compute_what_integers_say),
+        cmocka_unit_test(the_largest_sum_of_the_exact_test_is_exact),
+        cmocka_unit_test(a_flipped_bit_changes_sum_and_digest_of_its_thread_only),
+        cmocka_unit_test(operands_with_all_bits_give_finite_sums),
+        cmocka_unit_test(gpus_that_compute_right_are_ok),
+        cmocka_unit_test(a_wrong_bit_names_its_gpu_and_sm),
+        cmocka_unit_test(each_type_of_numbers_is_tested),
+        cmocka_unit_test(an_sm_without_work_is_unknown),
+        cmocka_unit_test(a_gpu_in_use_is_left_alone),
+        cmocka_unit_test(errors_of_the_driver_are_unknown_and_of_memory_a_failure),
+        cmocka_unit_test(the_digest_of_the_profile_decides),
+        cmocka_unit_test(memory_that_returns_what_was_written_is_ok),
+        cmocka_unit_test(a_stuck_bit_of_memory_is_found_and_placed),
+        cmocka_unit_test(gpus_of_one_rate_are_ok),
+        cmocka_unit_test(a_slow_memory_and_a_narrow_link_are_named),
+        cmocka_unit_test(of_two_gpus_no_rate_is_odd),
+        cmocka_unit_test(gpus_of_one_temperature_are_ok),
+        cmocka_unit_test(a_hot_gpu_is_named_if_it_uses_as_much_power),
+        cmocka_unit_test(a_gpu_that_lowers_its_clocks_is_named),
+    };
+    int failed;
+
+    close(mkstemp(script));
+    setenv("LOCKSTEP_FAKE_DEVICE", script, 1);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(script);
+    return failed;
+}
