@@ -155,6 +155,7 @@ static struct json_object *summary_decisions_json(const struct run_summary *summ
                                json_object_new_string(action_name(decision->action)));
         json_object_object_add(one, "state",
                                json_object_new_string(decision_state_name(decision->state)));
+        json_object_object_add(one, "outcome", outcome_tally_json(&decision->done));
         json_object_object_add(one, "decided_time", show_time(decision->decided_real_ns));
         json_object_object_add(one, "saves_gpu_seconds", show_number(decision->saves_gpu_seconds));
         json_object_object_add(one, "costs_gpu_seconds", show_number(decision->costs_gpu_seconds));
@@ -303,7 +304,8 @@ static void summary_print_decisions(const struct run_summary *summary, FILE *out
 
         fprintf(out, "decision: %s%s%s (%s): %s\n", action_name(decision->action),
                 decision->of[0] ? " because of " : "", show_clean(decision->of, of, sizeof(of)),
-                decision_state_name(decision->state), show_clean(decision->why, why, sizeof(why)));
+                decision_word(decision->state, &decision->done),
+                show_clean(decision->why, why, sizeof(why)));
     }
     if (summary->decisions > RUN_SUMMARY_DECISIONS)
         fprintf(out, "and %" PRIu32 " more\n", summary->decisions - RUN_SUMMARY_DECISIONS);

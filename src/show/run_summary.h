@@ -12,6 +12,7 @@
 #include <json-c/json.h>
 
 #include "show/environment_view.h"
+#include "show/record_view.h"
 #include "show/style.h"
 #include "wire/decision.h"
 #include "wire/facts.h"
@@ -43,6 +44,7 @@ struct run_summary_restart {
 struct run_summary_decision { /* the newest state of one */
     char id[DECISION_ID], of[DECISION_ID];
     uint8_t action, state;
+    struct outcome_tally done;
     int64_t decided_real_ns;
     double saves_gpu_seconds, costs_gpu_seconds;
     char why[200];

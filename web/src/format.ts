@@ -26,7 +26,8 @@ export function gpuShort(s: number): string {
   return s >= 3600 ? `${trim(s / 3600)} h` : `${trim(s)} s`;
 }
 
-export const percent = (share: number): string => `${(share * 100).toFixed(1)} %`;
+/* null: not known */
+export const percent = (share: number | null): string => (share === null ? '–' : `${(share * 100).toFixed(1)} %`);
 export const count = (n: number): string => n.toString().replace(/\B(?=(\d{3})+(?!\d))/g, '\u2009');
 
 export function clock(time: string | null | undefined): string {

@@ -213,7 +213,7 @@ function Numbers() {
       <Stat name="Loss" label={`Loss: ${losses.length ? loss : 'not reported'}`} value={loss} note={losses.length ? 'mean of the ranks' : 'the program reports none'}>
         {losses.length > 1 && <Spark values={losses} />}
       </Stat>
-      <Stat name="Goodput" label={`Goodput: ${book ? percent(book.goodput) : 'unknown'}`} value={book ? percent(book.goodput) : '–'}
+      <Stat name="Goodput" label={`Goodput: ${book && book.goodput !== null ? percent(book.goodput) : 'not known'}`} value={book ? percent(book.goodput) : '–'}
         note={book ? `of ${gpuShort(book.wall_seconds * book.ranks)} allocated × GPU` : undefined} />
       <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${gpuTime(cost)}`} value={gpuShort(cost)} note="GPU time" />
       <Stat name="Last verified checkpoint" label={`Last verified checkpoint: ${verified ?? 'not observed'}${newest ? `; ${newest}` : ''}`} value={verified ?? 'not observed'}

@@ -15,7 +15,7 @@ export interface Verdict {
 }
 export interface Ledger {
   buckets: Record<string, number>; ranks: number; wall_seconds: number;
-  goodput: number; ettr: number; steps: number; unfit_steps: number; host_view: boolean;
+  goodput: number | null; ettr: number | null; steps: number; unfit_steps: number; host_view: boolean;
 }
 export interface Why {
   run: string; alive: boolean; state: string; status: number | null; unexplained: boolean;
