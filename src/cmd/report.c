@@ -129,6 +129,8 @@ static int report_save(const char *run, const struct report_settings *settings)
         log_error("%s", err.text);
         return site_ask_exit(result);
     }
+    if (!settings->json)
+        printf("%s: saved; it opens in a browser, without a network\n", settings->output);
     return 0;
 }
 
@@ -153,6 +155,10 @@ static int report_main(int argc, char **argv)
     }
     if (settings.output && count > 1) {
         log_error("--output: expected one run");
+        return 2;
+    }
+    if (settings.output && !settings.output[0]) {
+        log_error("--output: expected the name of a file");
         return 2;
     }
     if (settings.output)

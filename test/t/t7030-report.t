@@ -96,6 +96,13 @@ is "nor does its ledger" "$(value 'd["ledger"] and d["ledger"]["goodput"]')" Non
 is "invents nothing" "$(value '[d[k] for k in ("goodput", "ettr", "mfu", "mttf_seconds", "time_to_first_step_seconds", "learning_velocity")]')" \
     "[None, None, None, None, None, None]"
 
+# A state directory that is none is a mistake of whoever named it, whatever the command.
+: >"$TAP/file"
+for command in ps why report "incident cr-00000000" "trace export bad $TAP/x.json" "diff bad sound" "relay --once --to -"; do
+    # shellcheck disable=SC2086 # words
+    exits 2 "$command of a file" env LOCKSTEP_STATE="$TAP/file" "$LOCKSTEP" $command
+done
+
 # The same from a site's controller.
 site_start
 printf 'lockstep-plan 1\nnodes 2\nfault gpu-slow:rank=1,factor=4,step=10\n' >"$TAP/plan"

@@ -551,7 +551,7 @@ int page_save(const char *run_dir, const char *file, struct err *err)
     snprintf(part.text, sizeof(part.text), "%s.part", file);
     out = fopen(part.text, "we");
     if (!out)
-        return err_set(err, -errno, "%s: %m", part.text);
+        return err_set(err, -errno, "%s: %m", file);
     save_put(&save, out);
     if (fflush(out) != 0 || ferror(out) || rename(part.text, file) < 0) {
         result = err_set(err, errno ? -errno : -EIO, "%s: %m", file);
