@@ -165,6 +165,22 @@ static struct json_object *summary_decisions_json(const struct run_summary *summ
     return list;
 }
 
+/* null: the ranks reported no save that all of them read back */
+static struct json_object *summary_checkpoint_json(const struct run_summary *summary)
+{
+    const struct run_summary_save *save = &summary->save;
+    struct json_object *root;
+
+    if (!save->ranks)
+        return NULL;
+    root = json_object_new_object();
+    json_object_object_add(root, "step", json_object_new_uint64(save->step));
+    json_object_object_add(root, "bytes", json_object_new_uint64(save->bytes));
+    json_object_object_add(root, "write_seconds", show_number((double)save->write_us / 1e6));
+    json_object_object_add(root, "verify_seconds", show_number((double)save->verify_us / 1e6));
+    return root;
+}
+
 static struct json_object *summary_counts_json(const struct run_summary *summary)
 {
     const struct {
@@ -239,6 +255,9 @@ struct json_object *run_summary_json(const struct run_summary *summary)
                            json_object_new_boolean(run_summary_unexplained(summary)));
     json_object_object_add(root, "standstill_seconds",
                            json_object_new_double(run_summary_standstill(summary)));
+    json_object_object_add(root, "lost_share",
+                           json_object_new_double(run_summary_lost_share(summary)));
+    json_object_object_add(root, "checkpoint", summary_checkpoint_json(summary));
     json_object_object_add(root, "verdicts", summary_verdicts_json(summary));
     json_object_object_add(root, "ledger",
                            summary->has_ledger ? ledger_json(&summary->ledger) : NULL);

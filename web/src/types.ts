@@ -19,7 +19,8 @@ export interface Ledger {
 }
 export interface Why {
   run: string; alive: boolean; state: string; status: number | null; unexplained: boolean;
-  verdicts: Verdict[]; ledger: Ledger | null;
+  standstill_seconds?: number; lost_share?: number; checkpoint?: { step: number; bytes: number; verify_seconds: number } | null;
+  verdicts: Verdict[]; ledger: Ledger | null; decisions?: Decision[];
   restarts: { attempt: number; culprit: number; status: number; why: string }[];
   environment?: { ranks: number; difference_count: number; change_count: number };
   counts: Record<string, number>;
@@ -55,7 +56,7 @@ export interface NodeState { node: string; state: string; why: string | null; si
 export interface LedgerRow { cursor: number; time: string | null; ledger: Ledger }
 export interface MatrixMeta { ranks: number; columns: number; levels: number; tile: number }
 export interface Columns { first: number; step: number[]; attempt: number[]; median_seconds: number[] }
-export interface Decision { id: string; run: string; action: string; [key: string]: unknown }
+export interface Decision { id: string; answers: string | null; action: string; state: string; outcome?: string | null; why: string | null }
 export interface Item {
   kind: string; name: string; stream: number; count: number; bytes: number; comm: string | null;
   enqueue_seconds: number; start_seconds: number; end_seconds: number;

@@ -316,6 +316,7 @@ static void time_that_is_lost_without_a_cause_is_not_called_nothing(void **state
                                    .ended = true,
                                    .has_ledger = true,
                                    .ledger = { .ranks = 2, .steps = 40, .wall_seconds = 50 } };
+    struct json_object *root;
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -336,6 +337,15 @@ static void time_that_is_lost_without_a_cause_is_not_called_nothing(void **state
                            "lost: straggler-wait 18.0\n"));
     assert_null(strstr(text, "nothing is wrong"));
     free(text);
+    root = run_summary_json(&summary);
+    assert_true(json_object_get_double(at(root, "lost_share")) > 0.1);
+    assert_null(at(root, "checkpoint"));
+    json_object_put(root);
+    summary.save = (struct run_summary_save){ .ranks = 2, .step = 7, .verify_us = 1500000 };
+    root = run_summary_json(&summary);
+    expect_json(at(at(root, "checkpoint"), "step"), "7");
+    expect_json(at(at(root, "checkpoint"), "verify_seconds"), "1.5");
+    json_object_put(root);
     summary.ledger.gpu_seconds[LEDGER_STRAGGLER_WAIT] = 0;
     assert_int_equal(run_summary_exit(&summary), 0);
     summary.ledger.wall_seconds = 120;
