@@ -262,7 +262,8 @@ function Side() {
   const w = why.value;
   if (!w) return null;
   const unseen = notObserved(w);
-  const forming = open.value.filter((v) => /forming|grows|growing/.test(`${v.cause} ${v.because.map((b) => b.what).join(' ')}`));
+  const forecast = (v: Verdict) => v.because.find((b) => b.source === 'forecast')?.what;
+  const forming = open.value.filter(forecast);
   return (
     <aside>
       <Panel title="Where the time went" actions={<a class="quiet" href={link('ledger')}>Ledger</a>}>
@@ -270,7 +271,7 @@ function Side() {
       </Panel>
       <Panel title="Forming stragglers">
         {forming.length ? (
-          <ul class="plain">{forming.map((v) => <li><b>{who(v)}</b> {v.because[0]?.what}</li>)}</ul>
+          <ul class="plain">{forming.map((v) => <li><a href={link('now', v.run, { verdict: v.id })}>{who(v)}</a>: {v.cause?.replace(/^forming: /, '') ?? ''}; {forecast(v)}</li>)}</ul>
         ) : (
           <p class="dim">no rank gets slower step by step</p>
         )}

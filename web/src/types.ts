@@ -66,3 +66,10 @@ export interface RankStep {
   cpu_seconds: number; run_delay_seconds: number; host_view: boolean; complete: boolean; items: Item[];
 }
 export interface StepDetail { column: number; ranks: RankStep[] }
+
+/* The score card of a saved page, as lockstep report --json prints it. */
+export interface Score {
+  [field: string]: unknown; mfu_formula: string; ranks: number; failures: number; steps: number; attempts: number; checkpoints: number; pauses: number; spikes: number;
+  dearest: Verdict[]; savings: { without: string; gpu_seconds: number }[]; ledger: Ledger | null;
+  published: { field: string; low: number; high: number; gpus: number | null }[]; unknown: Record<string, string>;
+}
