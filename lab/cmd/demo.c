@@ -351,8 +351,8 @@ static void demo_report_text(const struct demo_run *demo, const struct run_summa
     if (json_object_array_length(injected) == 0)
         puts("  none");
     demo_program_word(program, sizeof(program));
-    printf("\nto show these verdicts again:\n  %s why %s\n", program,
-           demo->elsewhere ? demo->run_dir : demo->config.run);
+    printf("\nto show %s again:\n  %s why %s\n", summary->verdicts ? "these verdicts" : "this",
+           program, demo->elsewhere ? demo->run_dir : demo->config.run);
     json_object_put(injected);
 }
 

@@ -48,7 +48,9 @@ struct launch_plan {
 
 /* -EINVAL with a sentence: the plan is at fault. */
 int launch_check(const struct launch_plan *plan, struct err *err);
-/* Whether its program is there: -errno with a sentence if it certainly cannot be executed. */
+/* Whether a program is there, by its path or in PATH: -errno with a sentence if it certainly cannot be executed. */
+int launch_check_executable(const char *name, struct err *err);
+/* The same of the program of a plan. */
 int launch_check_program(const struct launch_plan *plan, struct err *err);
 
 /* Returns when everything has ended.  *ret_exit: 0 when all ended well, else as the first that did

@@ -134,9 +134,8 @@ static int run_program_find(const char *name)
     return found;
 }
 
-int launch_check_program(const struct launch_plan *plan, struct err *err)
+int launch_check_executable(const char *name, struct err *err)
 {
-    const char *name = plan->command[0];
     int r = strchr(name, '/') ? run_program_check(name)
             : name[0]         ? run_program_find(name)
                               : -ENOENT;
@@ -147,6 +146,11 @@ int launch_check_program(const struct launch_plan *plan, struct err *err)
     launcher_log_word_text(name, text, sizeof(text));
     return err_set(err, r, "%s: %s%s", text, strerror(-r),
                    r == -ENOENT && !strchr(name, '/') ? "; it is not in PATH" : "");
+}
+
+int launch_check_program(const struct launch_plan *plan, struct err *err)
+{
+    return launch_check_executable(plan->command[0], err);
 }
 
 /* Nodes may have one home directory. */

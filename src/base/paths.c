@@ -143,6 +143,8 @@ int paths_runs_open(const char *state, DIR **ret, struct err *err)
     *ret = opendir(runs.text);
     if (*ret || (errno == ENOENT && access(state, F_OK) == 0))
         return 0;
+    if (errno == ENOTDIR)
+        return err_set(err, -ENOTDIR, "state directory %s: not a directory", state);
     return err_set(err, -errno, "%s: %m", errno == ENOENT ? state : runs.text);
 }
 

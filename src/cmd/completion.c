@@ -380,5 +380,4 @@ const struct command command_completion = {
     .summary = "completions for a shell, made from the option tables",
     .details = "In bash: source <(lockstep completion bash)",
     .run = completion_run,
-    .hidden = true,
 };

@@ -197,9 +197,9 @@ static void diff_place_text(const struct diff_place *place)
 {
     char text[128], clean[128];
 
-    printf("  %s: %.1f ms a step, %.1f ms before, on ",
+    printf("  %s: %.1f ms per step before, %.1f ms after, on ",
            show_clean(profile_part_text(place->part, text, sizeof(text)), clean, sizeof(clean)),
-           place->after_ms, place->before_ms);
+           place->before_ms, place->after_ms);
     if (place->ranks == place->of && place->of > 1) {
         printf("all %u ranks that have it\n", place->of);
         return;
@@ -219,10 +219,10 @@ static void diff_text(const struct diff *diff)
 {
     char one[256], other[256];
 
-    printf("steps take %.1f ms, %.1f ms before (%+.1f %%)\n", diff->after_ms, diff->before_ms,
-           100 * (diff->after_ms / diff->before_ms - 1));
+    printf("a step took %.1f ms before and takes %.1f ms after (%+.1f %%)\n", diff->before_ms,
+           diff->after_ms, 100 * (diff->after_ms / diff->before_ms - 1));
     if (!diff->same_program) {
-        printf("it is another program: %s\n", show_clean(diff->program, one, sizeof(one)));
+        printf("the program is not the same: %s\n", show_clean(diff->program, one, sizeof(one)));
         if (diff->op != MODEL_NONE)
             printf("  the first op that differs is number %u of rank %u: %s; before: %s\n",
                    diff->op, diff->rank, show_clean(diff->other, other, sizeof(other)),
@@ -230,7 +230,8 @@ static void diff_text(const struct diff *diff)
         return;
     }
     if (!diff->slower) {
-        printf("the program is the same, and as fast%s\n", diff->faster ? " or faster" : "");
+        printf("the program is the same, and %s\n",
+               diff->faster ? "it is faster" : "it is as fast as before");
         return;
     }
     printf("the program is the same in its operations: the system, or the code between them, is "

@@ -70,12 +70,12 @@ static const struct command *const commands[] = {
     &command_bench_fabric,
     &command_bench_kmsg,
     &command_bench_recover,
+    &command_completion,
     &command_version,
     &command_trainer,
     &command_node_agent,
     &command_orders,
     &command_alert,
-    &command_completion,
     NULL,
 };
 /* clang-format on */

@@ -354,7 +354,7 @@ static int ps_run(int argc, char **argv)
     count = paths_list(&list, &err);
     if (count < 0) {
         log_error("%s", err.text);
-        return 3;
+        return site_ask_exit((int)count);
     }
     if (settings.json) {
         top = json_object_new_object();

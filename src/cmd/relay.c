@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
+#include "cmd/site_ask.h"
 #include "control/relay/relay.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -123,7 +124,7 @@ static int relay_main(int argc, char **argv)
         result = relay_run(&settings, &counts, &err);
     if (result < 0) {
         log_error("%s", err.text);
-        return result == -EINVAL || result == -EBUSY || result == -ENOENT ? 2 : 3;
+        return result == -EBUSY ? 2 : site_ask_exit(result);
     }
     if (options.once)
         log_info("%llu events of %llu sources", (unsigned long long)counts.events,

@@ -40,8 +40,9 @@ static const struct opt report_opts[] = {
     { .name = NULL },
 };
 
-static int report_read(const char *run, const struct report_settings *settings,
-                       struct score_card *ret, struct err *err)
+/* A run that was opened. */
+static int report_score(const struct run_source *source, const struct report_settings *settings,
+                        struct score_card *ret, struct err *err)
 {
     const struct score_question question = {
         .flop_per_token = settings->flop_per_token > 0 ? settings->flop_per_token
@@ -49,10 +50,17 @@ static int report_read(const char *run, const struct report_settings *settings,
         .peak_flops = settings->peak_tflops * 1e12,
         .price = settings->price,
     };
+
+    return score_card_read(source->directory.text, &question, ret, err);
+}
+
+static int report_read(const char *run, const struct report_settings *settings,
+                       struct score_card *ret, struct err *err)
+{
     CLEAN(run_source_close) struct run_source source = { 0 };
     int result = run_source_open(run, &settings->site, &source, err);
 
-    return result < 0 ? result : score_card_read(source.directory.text, &question, ret, err);
+    return result < 0 ? result : report_score(&source, settings, ret, err);
 }
 
 static void report_print_json(const struct score_card *card, size_t count)
@@ -120,15 +128,24 @@ static int report_print(const char *const *run, size_t count,
 static int report_save(const char *run, const struct report_settings *settings)
 {
     CLEAN(run_source_close) struct run_source source = { 0 };
+    CLEAN(free_clean) struct score_card *card = calloc(1, sizeof(*card));
+    struct json_object *report = NULL;
     struct err err = { "" };
-    int result = run_source_open(run, &settings->site, &source, &err);
+    int result = card ? run_source_open(run, &settings->site, &source, &err) : err_nomem(&err);
 
     if (result == 0)
-        result = page_save(source.directory.text, settings->output, &err);
+        result = report_score(&source, settings, card, &err);
+    if (result == 0) {
+        report = score_json(card);
+        result = page_save(source.directory.text, settings->output, report, &err);
+    }
+    json_object_put(report);
     if (result < 0) {
         log_error("%s", err.text);
         return site_ask_exit(result);
     }
+    if (!settings->json)
+        printf("%s: saved; it opens in a browser, without a network\n", settings->output);
     return 0;
 }
 
@@ -153,6 +170,10 @@ static int report_main(int argc, char **argv)
     }
     if (settings.output && count > 1) {
         log_error("--output: expected one run");
+        return 2;
+    }
+    if (settings.output && !settings.output[0]) {
+        log_error("--output: expected the name of a file");
         return 2;
     }
     if (settings.output)

@@ -140,6 +140,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                     struct err *err)
 {
     uint32_t nodes[2] = { 0, 0 };
+    struct err why = { "" };
 
     if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
         return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
@@ -149,6 +150,8 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                                                         : "--control");
     if (policy_file_read(settings->policy, &settings->table, err) < 0)
         return -EINVAL;
+    if (settings->alert_exec && launch_check_executable(settings->alert_exec, &why) < 0)
+        return err_set(err, -EINVAL, "--alert-exec: %s", why.text);
     if (settings->nnodes && run_nodes(settings->nnodes, nodes) < 0)
         return err_set(err, -EINVAL, "--nnodes %s: expected NODES or MIN:MAX", settings->nnodes);
     *ret = (struct launch_plan){ .name = settings->name,

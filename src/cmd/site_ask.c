@@ -392,5 +392,5 @@ void site_ask_drop(const struct path *run_dir)
 
 int site_ask_exit(int result)
 {
-    return result == -ENOENT || result == -EINVAL ? 2 : 3;
+    return result == -ENOENT || result == -ENOTDIR || result == -EINVAL ? 2 : 3;
 }

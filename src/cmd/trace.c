@@ -36,9 +36,10 @@ static void trace_print(const struct trace_counts *counts, const char *path, boo
     struct json_object *root;
 
     if (!json) {
-        printf("%s: %" PRIu64 " steps, %" PRIu64 " slices, %" PRIu64
-               " arrows; clocks agree within %.1f us\n",
-               path, counts->steps, counts->slices, counts->arrows,
+        printf("%s: %" PRIu64 " step%s, %" PRIu64 " slice%s, %" PRIu64
+               " arrow%s; clocks agree within %.1f us; open it at https://ui.perfetto.dev\n",
+               path, counts->steps, counts->steps == 1 ? "" : "s", counts->slices,
+               counts->slices == 1 ? "" : "s", counts->arrows, counts->arrows == 1 ? "" : "s",
                (double)counts->clock_error_ns / 1e3);
         return;
     }

@@ -93,9 +93,9 @@ static void incident_print_actions(const struct incident *incident, FILE *out)
         const struct incident_action *action = &incident->action[i];
 
         fprintf(out, "  %s (%s): %s\n", action_name(action->decision.action),
-                decision_state_name(action->decision.state),
+                decision_word(action->decision.state, &action->done),
                 show_clean(action->decision.why, text, sizeof(text)));
-        if (action->has_outcome)
+        if (action->has_outcome && action->outcome.text[0])
             fprintf(out, "    %s: %s\n", outcome_result_name(action->outcome.result),
                     show_clean(action->outcome.text, text, sizeof(text)));
     }

@@ -11,6 +11,7 @@
 
 #include <json-c/json.h>
 
+#include "show/record_view.h"
 #include "show/style.h"
 #include "wire/decision.h"
 #include "wire/verdict.h"
@@ -20,14 +21,17 @@
 
 struct incident_event {
     int64_t real_ns;
+    uint32_t order;     /* in which the log has them: decides between equal times */
     const char *source; /* "judge", "launcher", "node", "policy" */
     char text[240];
 };
 
 struct incident_action {
     struct decision decision;
+    struct outcome_tally done;
+    int64_t began_real_ns; /* the newest; 0: not known */
     bool has_outcome;
-    struct outcome outcome; /* the newest */
+    struct outcome outcome; /* the newest that ended */
 };
 
 struct incident {

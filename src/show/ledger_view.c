@@ -26,8 +26,10 @@ struct json_object *ledger_json(const struct ledger *ledger)
     json_object_object_add(root, "buckets", buckets);
     json_object_object_add(root, "ranks", json_object_new_int64(ledger->ranks));
     json_object_object_add(root, "wall_seconds", show_number(ledger->wall_seconds));
-    json_object_object_add(root, "goodput", show_number(ledger_goodput(ledger)));
-    json_object_object_add(root, "ettr", show_number(ledger_ettr(ledger)));
+    /* Without a step nothing is known of how much was productive: null, and not 0. */
+    json_object_object_add(root, "goodput",
+                           ledger->steps ? show_number(ledger_goodput(ledger)) : NULL);
+    json_object_object_add(root, "ettr", ledger->steps ? show_number(ledger_ettr(ledger)) : NULL);
     json_object_object_add(root, "steps", json_object_new_uint64(ledger->steps));
     json_object_object_add(root, "unfit_steps", json_object_new_uint64(ledger->unfit_steps));
     json_object_object_add(root, "host_view", json_object_new_boolean(ledger->host_view));

@@ -109,3 +109,42 @@ struct json_object *outcome_json(const struct outcome *outcome)
     ADD("text", show_string_or_null(outcome->text));
     return root;
 }
+#undef ADD
+
+/* ---- what became of a decision ---- */
+
+/* A part that failed is what people must know of; one that was late for its step did no harm. */
+static const uint8_t outcome_badness[OUTCOME_RESULT_COUNT] = {
+    [OUTCOME_DONE] = 1,    [OUTCOME_PAST] = 2,    [OUTCOME_NOT_EXECUTED] = 3,
+    [OUTCOME_UNKNOWN] = 4, [OUTCOME_REFUSED] = 5, [OUTCOME_FAILED] = 6,
+};
+
+bool outcome_only_began(const struct outcome *outcome)
+{
+    return outcome->result == OUTCOME_UNKNOWN && !outcome->ended_real_ns;
+}
+
+void outcome_tally_add(struct outcome_tally *tally, const struct outcome *outcome)
+{
+    if (outcome_only_began(outcome)) {
+        tally->began++;
+        return;
+    }
+    tally->ended++;
+    if (outcome->result < OUTCOME_RESULT_COUNT &&
+        outcome_badness[outcome->result] > outcome_badness[tally->worst])
+        tally->worst = outcome->result;
+}
+
+const char *decision_word(unsigned state, const struct outcome_tally *tally)
+{
+    if (tally->began > tally->ended &&
+        outcome_badness[tally->worst] <= outcome_badness[OUTCOME_DONE])
+        return "begun";
+    return tally->ended ? outcome_result_name(tally->worst) : decision_state_name(state);
+}
+
+struct json_object *outcome_tally_json(const struct outcome_tally *tally)
+{
+    return tally->ended ? json_object_new_string(outcome_result_name(tally->worst)) : NULL;
+}

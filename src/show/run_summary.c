@@ -155,6 +155,7 @@ static struct json_object *summary_decisions_json(const struct run_summary *summ
                                json_object_new_string(action_name(decision->action)));
         json_object_object_add(one, "state",
                                json_object_new_string(decision_state_name(decision->state)));
+        json_object_object_add(one, "outcome", outcome_tally_json(&decision->done));
         json_object_object_add(one, "decided_time", show_time(decision->decided_real_ns));
         json_object_object_add(one, "saves_gpu_seconds", show_number(decision->saves_gpu_seconds));
         json_object_object_add(one, "costs_gpu_seconds", show_number(decision->costs_gpu_seconds));
@@ -162,6 +163,22 @@ static struct json_object *summary_decisions_json(const struct run_summary *summ
         json_object_array_add(list, one);
     }
     return list;
+}
+
+/* null: the ranks reported no save that all of them read back */
+static struct json_object *summary_checkpoint_json(const struct run_summary *summary)
+{
+    const struct run_summary_save *save = &summary->save;
+    struct json_object *root;
+
+    if (!save->ranks)
+        return NULL;
+    root = json_object_new_object();
+    json_object_object_add(root, "step", json_object_new_uint64(save->step));
+    json_object_object_add(root, "bytes", json_object_new_uint64(save->bytes));
+    json_object_object_add(root, "write_seconds", show_number((double)save->write_us / 1e6));
+    json_object_object_add(root, "verify_seconds", show_number((double)save->verify_us / 1e6));
+    return root;
 }
 
 static struct json_object *summary_counts_json(const struct run_summary *summary)
@@ -238,6 +255,9 @@ struct json_object *run_summary_json(const struct run_summary *summary)
                            json_object_new_boolean(run_summary_unexplained(summary)));
     json_object_object_add(root, "standstill_seconds",
                            json_object_new_double(run_summary_standstill(summary)));
+    json_object_object_add(root, "lost_share",
+                           json_object_new_double(run_summary_lost_share(summary)));
+    json_object_object_add(root, "checkpoint", summary_checkpoint_json(summary));
     json_object_object_add(root, "verdicts", summary_verdicts_json(summary));
     json_object_object_add(root, "ledger",
                            summary->has_ledger ? ledger_json(&summary->ledger) : NULL);
@@ -303,7 +323,8 @@ static void summary_print_decisions(const struct run_summary *summary, FILE *out
 
         fprintf(out, "decision: %s%s%s (%s): %s\n", action_name(decision->action),
                 decision->of[0] ? " because of " : "", show_clean(decision->of, of, sizeof(of)),
-                decision_state_name(decision->state), show_clean(decision->why, why, sizeof(why)));
+                decision_word(decision->state, &decision->done),
+                show_clean(decision->why, why, sizeof(why)));
     }
     if (summary->decisions > RUN_SUMMARY_DECISIONS)
         fprintf(out, "and %" PRIu32 " more\n", summary->decisions - RUN_SUMMARY_DECISIONS);

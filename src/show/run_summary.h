@@ -12,6 +12,7 @@
 #include <json-c/json.h>
 
 #include "show/environment_view.h"
+#include "show/record_view.h"
 #include "show/style.h"
 #include "wire/decision.h"
 #include "wire/facts.h"
@@ -43,6 +44,7 @@ struct run_summary_restart {
 struct run_summary_decision { /* the newest state of one */
     char id[DECISION_ID], of[DECISION_ID];
     uint8_t action, state;
+    struct outcome_tally done;
     int64_t decided_real_ns;
     double saves_gpu_seconds, costs_gpu_seconds;
     char why[200];
@@ -107,7 +109,7 @@ struct run_summary {
 
 /* It ended badly, nobody asked for that, and no verdict says why: that is not well, whatever else is. */
 bool run_summary_unexplained(const struct run_summary *summary);
-/* {run, source, alive, state, status, unexplained, verdicts, ledger, restarts, decisions, environment, counts} */
+/* {run, source, alive, state, status, unexplained, standstill_seconds, lost_share, checkpoint, verdicts, ledger, restarts, decisions, environment, counts} */
 struct json_object *run_summary_json(const struct run_summary *summary);
 void run_summary_text(const struct run_summary *summary, const struct show_style *style, FILE *out);
 /* Its last part, for whoever has told the verdicts as they came: an end that they do not explain, restarts, ledger, what

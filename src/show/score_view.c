@@ -153,6 +153,7 @@ struct json_object *score_json(const struct score_card *card)
     json_object_object_add(root, "checkpoints", json_object_new_int64(card->checkpoints));
     json_object_object_add(root, "pauses", json_object_new_int64(card->pauses));
     json_object_object_add(root, "steps", json_object_new_uint64(card->steps));
+    json_object_object_add(root, "steps_measured", json_object_new_uint64(card->steps_measured));
     json_object_object_add(root, "steps_left_out", json_object_new_uint64(card->steps_left_out));
     json_object_object_add(root, "spikes", json_object_new_uint64(card->spikes));
     json_object_object_add(root, "dearest", score_dearest_json(card));
@@ -189,11 +190,13 @@ static void score_print(const struct score_card *card, const char *label, const 
         snprintf(line, sizeof(line), "not known");
     else
         snprintf(line, sizeof(line), "%s", text);
-    fprintf(out, "  %-22s %-22s", label, line);
+    fprintf(out, "  %-22s %s", label, line);
     for (size_t i = 0; i < COUNT(published); i++) {
         if (strcmp(published[i].field, field) != 0)
             continue;
-        fprintf(out, "%s%s", first ? " published: " : "; ", published[i].text);
+        if (first)
+            fprintf(out, "%*s published: ", MAX(0, 22 - (int)strlen(line)), "");
+        fprintf(out, "%s%s", first ? "" : "; ", published[i].text);
         first = false;
     }
     fputc('\n', out);
@@ -234,9 +237,10 @@ static void score_print_mttf(const struct score_card *card, FILE *out)
         snprintf(text, sizeof(text), "%s to %s", low, score_time_text(card->mttf_high, high));
     fprintf(out,
             "  %22s   %s with 95 %% confidence: %" PRIu32 " failure%s in %s of training on %" PRIu32
-            " ranks\n",
+            " rank%s\n",
             "", text, card->failures, card->failures == 1 ? "" : "s",
-            score_time_text(card->exposure_seconds, middle), card->ranks);
+            score_time_text(card->exposure_seconds, middle), card->ranks,
+            card->ranks == 1 ? "" : "s");
 }
 
 static void score_print_checkpoints(const struct score_card *card, FILE *out)
@@ -346,10 +350,11 @@ void score_text(const struct score_card *card, const struct show_style *style, F
     snprintf(text, sizeof(text), "%.2f (%" PRIu32 " in all)", card->pauses_per_hour, card->pauses);
     score_print(card, "pauses per hour", "pauses_per_hour", card->pauses_per_hour, text, out);
     score_print_learning(card, out);
-    if (card->steps_left_out)
+    if (card->steps > card->steps_measured || card->steps_left_out)
         fprintf(out,
-                "  %" PRIu64 " step%s of single ranks left out: incomplete, merged, or too many\n",
-                card->steps_left_out, card->steps_left_out == 1 ? "" : "s");
+                "  times are those of %" PRIu64 " of %" PRIu64 " steps; %" PRIu64
+                " of single ranks left out: incomplete, merged, or too many\n",
+                card->steps_measured, card->steps, card->steps_left_out);
     score_print_dearest(card, out);
     if (card->has_ledger && card->ledger.steps) {
         fputc('\n', out);

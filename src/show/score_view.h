@@ -36,7 +36,9 @@ struct score_card {
     char run[64];
     bool alive;
     uint32_t ranks, attempts;
-    uint64_t steps, steps_left_out; /* steps of all ranks; left out: merged or beyond the limit */
+    uint64_t steps;          /* of all ranks, as the ledger counts them */
+    uint64_t steps_measured; /* of these: whole on some rank, so the times of steps are theirs */
+    uint64_t steps_left_out; /* of single ranks: incomplete, merged or beyond the limit */
     bool has_ledger;
     struct ledger ledger;
     double goodput, ettr;

@@ -160,7 +160,8 @@ static void verdict_print_cost(const struct verdict *verdict, FILE *out)
     char clean[72];
 
     if (verdict->gpu_seconds > 0)
-        fprintf(out, "  cost so far: %.1f GPU-seconds\n", verdict->gpu_seconds);
+        fprintf(out, "  cost%s: %.1f GPU-seconds\n", verdict->until_real_ns ? "" : " so far",
+                verdict->gpu_seconds);
     if (verdict->device[0])
         fprintf(out, "  on %s\n", show_clean(verdict->device, clean, sizeof(clean)));
     if (verdict->group[0] &&

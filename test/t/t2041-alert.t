@@ -53,8 +53,15 @@ tap_result $? "is killed with what it started"
 has "and it is said" "$TAP/hang did not end within" "$TAP/state/runs/hung/alert.log"
 exits 3 "one that fails" run refused --alert-exec "$TAP/refuse"
 has "is said, too" "$TAP/refuse exited with 5" "$TAP/state/runs/refused/alert.log"
-exits 3 "and one that is not there" run absent --alert-exec "$TAP/nothing"
-has "as well" "$TAP/nothing exited with 127" "$TAP/state/runs/absent/alert.log"
+exits 2 "one that is not there is refused at once" run absent --alert-exec "$TAP/nothing"
+has "by its name" "--alert-exec: $TAP/nothing: No such file" "$TAP/err"
+[ ! -e "$TAP/state/runs/absent" ]
+tap_result $? "and nothing was started"
+LOCKSTEP_ALERT_EXEC=$TAP/nothing
+export LOCKSTEP_ALERT_EXEC
+exits 3 "in the environment it stops no job" run absent
+has "but is named" 'LOCKSTEP_ALERT_EXEC is ignored' "$TAP/err"
+unset LOCKSTEP_ALERT_EXEC
 
 # A web server.
 cat >"$TAP/server.py" <<'END'

@@ -22,7 +22,7 @@ demo slow --fault gpu-slow:rank=2,factor=2,step=2
 demo other --fault none --layout tp=2,dp=2
 
 exits 0 "a run is as fast as itself" "$LOCKSTEP" diff sound sound
-has "and the same program" 'the program is the same, and as fast$' "$TAP/out"
+has "and the same program" 'the program is the same, and it is as fast as before$' "$TAP/out"
 exits 1 "a slow device makes a slower run" "$LOCKSTEP" diff --json sound slow
 cp "$TAP/out" "$TAP/answer"
 is "which is the system's" "$(value 'd["cause"]')" system
@@ -31,7 +31,7 @@ is "the most in that rank's device" "$(value 'd["places"][0]["op"], d["places"][
 is "on its node" "$(value 'd["places"][0]["nodes"]')" "['n1']"
 exits 1 "the same for people" "$LOCKSTEP" diff sound slow
 has "code between operations is not ruled out" '^the program is the same in its operations: the system, or the code between them, is slower in$' "$TAP/out"
-has "with the rank" '^  device work of backward: [0-9.]+ ms a step, [0-9.]+ ms before, on rank 2 \(node n1\)$' "$TAP/out"
+has "with the rank" '^  device work of backward: [0-9.]+ ms per step before, [0-9.]+ ms after, on rank 2 \(node n1\)$' "$TAP/out"
 exits 0 "the other way round nothing is slower" "$LOCKSTEP" diff slow sound --share 0.05
 exits 1 "another layout is another program" "$LOCKSTEP" diff sound other --json
 cp "$TAP/out" "$TAP/answer"

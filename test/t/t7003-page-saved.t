@@ -16,7 +16,8 @@ exits 2 "a run that is not there" "$LOCKSTEP" report none -o "$TAP/none.html"
 tap_result $? "leaves no file"
 exits 2 "two runs are one too many" "$LOCKSTEP" report done done -o "$TAP/two.html"
 "$LOCKSTEP" report done -o "$TAP/no/such/folder.html" >"$TAP/out" 2>"$TAP/err"
-has "a file that cannot be written is named" 'no/such/folder.html' "$TAP/err"
+has "a file that cannot be written is named" 'no/such/folder.html: No such file or directory$' "$TAP/err"
+exits 2 "a file without a name" "$LOCKSTEP" report done -o ""
 
 need_browser
 page saved "$TAP/done.html" done

@@ -37,6 +37,9 @@ is "the dearest verdict is the straggler's" "$(value 'd["dearest"][0]["kind"], d
     "('straggler', [2])"
 is "by falling cost" "$(value '[v["cost"]["gpu_seconds"] for v in d["dearest"]] == sorted((v["cost"]["gpu_seconds"] for v in d["dearest"]), reverse=True)')" True
 is "without its node most is saved" "$(value '"node n1" in [s["without"] for s in d["savings"][:2]]')" True
+is "its steps are those that lockstep why counts" "$(value 'd["steps"]')" \
+    "$("$LOCKSTEP" why --json bad | python3 -c 'import json, sys; print(json.load(sys.stdin)["ledger"]["steps"])')"
+is "of which not all need be measured" "$(value 'd["steps"] - 2 <= d["steps_measured"] <= d["steps"]')" True
 straggler=$(value 'd["dearest"][0]["id"]')
 crash=$(value '[v["id"] for v in d["dearest"] if v["kind"] == "crash"][0]')
 
@@ -49,6 +52,8 @@ has "the interval" 'with 95 % confidence: 1 failure in' "$TAP/out"
 
 ok "a run without a failure" "$LOCKSTEP" report --json sound
 cp "$TAP/out" "$TAP/answer"
+is "is steady no earlier than its first step" \
+    "$(value 'd["time_to_steady_seconds"] is None or d["time_to_steady_seconds"] >= d["time_to_first_step_seconds"]')" True
 is "has a lower bound only" "$(value 'd["mttf_seconds"], d["mttf_high"], d["mttf_low"] > 0')" "(None, None, True)"
 is "and no checkpoints, which is said" "$(value 'd["checkpoint_p50_s"], "checkpoint" in d["unknown"]["checkpoint_p50_s"]')" \
     "(None, True)"
@@ -64,6 +69,15 @@ is "is that verdict" "$(value 'd["verdict"]["id"]')" "$crash"
 is "in order of time" "$(value '[e["time"] for e in d["timeline"]] == sorted(e["time"] for e in d["timeline"])')" True
 is "with the exit of its rank" "$(value 'any("rank 1 killed by signal 9" in e["what"] for e in d["timeline"])')" True
 is "and the restart" "$(value 'any(e["what"] == "attempt 1 begins" for e in d["timeline"])')" True
+is "what was done is told once, by its end" \
+    "$(value '[e["what"].split(",")[0] for e in d["timeline"] if e["source"] == "action"]')" "['launcher: done']"
+"$LOCKSTEP" incident "$crash" >"$TAP/out" 2>"$TAP/err"
+has "the action for people" '^  restart \(done\): ' "$TAP/out"
+"$LOCKSTEP" why bad >"$TAP/out" 2>"$TAP/err"
+has "and in lockstep why" "^decision: restart because of $crash \\(done\\): " "$TAP/out"
+"$LOCKSTEP" why --follow --json bad >"$TAP/out" 2>"$TAP/err"
+is "what is followed after its end is one object a line, too" \
+    "$(python3 -c 'import json, sys; print(sorted({json.loads(l)["kind"] for l in open(sys.argv[1])}))' "$TAP/out")" "['crash', 'straggler']"
 "$LOCKSTEP" incident "$straggler" >"$TAP/out" 2>"$TAP/err"
 for part in 'time line' evidence actions cost; do
     has "for people: $part" "^$part\$" "$TAP/out"
@@ -78,8 +92,16 @@ mkdir -p "$TAP/empty/spool"
 echo "{}" >"$TAP/empty/run.json"
 exits 3 "a run without steps" "$LOCKSTEP" report --json "$TAP/empty/."
 cp "$TAP/out" "$TAP/answer"
+is "nor does its ledger" "$(value 'd["ledger"] and d["ledger"]["goodput"]')" None
 is "invents nothing" "$(value '[d[k] for k in ("goodput", "ettr", "mfu", "mttf_seconds", "time_to_first_step_seconds", "learning_velocity")]')" \
     "[None, None, None, None, None, None]"
+
+# A state directory that is none is a mistake of whoever named it, whatever the command.
+: >"$TAP/file"
+for command in ps why report "incident cr-00000000" "trace export bad $TAP/x.json" "diff bad sound" "relay --once --to -"; do
+    # shellcheck disable=SC2086 # words
+    exits 2 "$command of a file" env LOCKSTEP_STATE="$TAP/file" "$LOCKSTEP" $command
+done
 
 # The same from a site's controller.
 site_start

@@ -93,6 +93,18 @@ is "there is ASCII only" "$(LC_ALL=C grep -c '[^ -~]' "$TAP/out")" 0
 keys q
 waits "it ends" '^ended with 0'
 
+timeout -k 5 100 "$LOCKSTEP" demo --json --ranks 2 --nodes 1 --steps 12 --step-ms 20 --name sound --fault none >"$TAP/demo" 2>&1
+start 80 24 "LC_ALL=C.UTF-8 LOCKSTEP_STATE=$LOCKSTEP_STATE" sound
+waits "one node is not many" '^sound  ended  2 of 2 ranks on 1 node  '
+waits "of a run that has ended nothing more is expected" '^it ended, and no fault was found'
+keys q
+waits "it ends" '^ended with 0'
+"$LOCKSTEP" run -q --name bad -n 1 -- sh -c '"$0" trainer --steps 12 --step-ms 20; exit 3' "$LOCKSTEP" >"$TAP/demo" 2>&1
+start 80 24 "LC_ALL=C.UTF-8 LOCKSTEP_STATE=$LOCKSTEP_STATE" bad
+waits "a run that failed is not called sound" '^(crash: |no open verdict explains its end with status 3)'
+keys q
+waits "it ends" '^ended with 0'
+
 site_start
 LOCKSTEP_STATE=$TAP/user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token timeout -k 5 100 \
     "$LOCKSTEP" run -q --name far -n 2 -- "$LOCKSTEP" trainer --steps 100000 --step-ms 50 >"$TAP/run.out" 2>"$TAP/run.err" &

@@ -36,6 +36,7 @@ ok "keep the rules" checks "$TAP/some.json.gz"
 is "and are those" "$(value "$TAP/some.json.gz" 'sorted({(x["name"], x["args"]["rank"]) for x in e if x.get("cat") == "step"})[::4]')" \
     "[('step 10', 0), ('step 11', 2), ('step 12', 3)]"
 ok "without compression" "$LOCKSTEP" trace export --steps 10 r "$TAP/plain.json"
+has "one step is not many" 'plain.json: 1 step, [0-9]+ slices, ' "$TAP/out"
 ok "it is plain JSON" python3 -m json.tool "$TAP/plain.json"
 ok "and keeps the rules" checks "$TAP/plain.json"
 

@@ -4,7 +4,7 @@
 export function seconds(s: number | null | undefined): string {
   if (s === null || s === undefined || !isFinite(s)) return '–';
   const a = Math.abs(s);
-  if (a === 0) return '0 s';
+  if (a < 5e-9) return '0 s';
   if (a < 0.0009995) return `${trim(s * 1e6)} µs`;
   if (a < 0.9995) return `${trim(s * 1e3)} ms`;
   if (a < 119.5) return `${trim(s)} s`;
@@ -23,10 +23,11 @@ export function gpuTime(s: number): string {
   return s >= 3600 ? `${trim(s / 3600)} GPU-hours` : `${trim(s)} GPU-seconds`;
 }
 export function gpuShort(s: number): string {
-  return s >= 3600 ? `${trim(s / 3600)} h` : `${trim(s)} s`;
+  return s >= 3600 ? `${trim(s / 3600)} GPU-h` : `${trim(s)} GPU-s`;
 }
 
-export const percent = (share: number): string => `${(share * 100).toFixed(1)} %`;
+/* null: not known */
+export const percent = (share: number | null): string => (share === null ? '–' : `${(share * 100).toFixed(1)} %`);
 export const count = (n: number): string => n.toString().replace(/\B(?=(\d{3})+(?!\d))/g, '\u2009');
 
 export function clock(time: string | null | undefined): string {

@@ -154,7 +154,7 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   const [size, setSize] = useState({ width: 900, height: 420 });
   const [zoom, setZoom] = useState<Window | null>(null); // null: everything, and on with the newest
   const [hover, setHover] = useState<{ x: number; y: number; cell: Cell } | null>(null);
-  const grid = useRef<Grid | null>(null);
+  const grid = useRef<Grid | null>(null), kept = useRef<Kept>({ key: '', worstOf: null, worst: [], sheetKey: '', sheet: null });
   const placed = usePlaced(run);
   const view: Window = zoom ?? { x0: Math.max(0, meta.columns - Math.max(meta.columns, 1)), x1: Math.max(meta.columns, 24), y0: 0, y1: meta.ranks };
   const selected: Cell | null = params.has('rank') ? { rank: +params.get('rank')!, column: params.has('column') ? +params.get('column')! : -1 } : null;
@@ -194,21 +194,36 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
     element.height = size.height * ratio;
     const ctx = element.getContext('2d', { alpha: false })!;
     ctx.scale(ratio, ratio);
-    const g = pick(tiles, view, px, py, sort, nodeOf, stageOf);
-    grid.current = g;
-    paint(ctx, g);
+    // A key that only moves the selection leaves the cells as they are: at 16,384 ranks they are most of the work.
+    const key = `${view.x0} ${view.x1} ${view.y0} ${view.y1} ${px} ${py} ${sort} ${meta.columns} ${meta.ranks} ${tiles.changed.value} ${sort === 'node' || sort === 'stage' ? rankOf.value.size : 0}`;
+    if (!grid.current || kept.current.key !== key) {
+      grid.current = pick(tiles, view, px, py, sort, nodeOf, stageOf);
+      kept.current.key = key;
+      kept.current.sheetKey = '';
+    }
+    paint(ctx, grid.current);
   });
 
-  function paint(ctx: CanvasRenderingContext2D, g: Grid): void {
-    const lut = table(typical, theme.value), shown = reduceRows(g, Math.round(py * (devicePixelRatio || 1)));
-    ctx.fillStyle = color('panel');
-    ctx.fillRect(0, 0, size.width, size.height);
-    ctx.fillStyle = color('void');
-    ctx.fillRect(LEFT, TOP, px, py);
+  /* The cells as a picture of one pixel each. */
+  function sheetOf(g: Grid): OffscreenCanvas {
+    const tall = Math.round(py * (devicePixelRatio || 1)), key = `${typical} ${theme.value} ${tall}`;
+    if (kept.current.sheet && kept.current.sheetKey === key) return kept.current.sheet;
+    const lut = table(typical, theme.value), shown = reduceRows(g, tall);
     const image = new ImageData(g.width, Math.max(1, shown.height)), out = new Uint32Array(image.data.buffer);
     for (let i = 0; i < shown.cells.length; i++) out[i] = lut[shown.cells[i]];
     const sheet = new OffscreenCanvas(image.width, image.height);
     sheet.getContext('2d')!.putImageData(image, 0, 0);
+    kept.current.sheetKey = key;
+    kept.current.sheet = sheet;
+    return sheet;
+  }
+
+  function paint(ctx: CanvasRenderingContext2D, g: Grid): void {
+    const sheet = sheetOf(g);
+    ctx.fillStyle = color('panel');
+    ctx.fillRect(0, 0, size.width, size.height);
+    ctx.fillStyle = color('void');
+    ctx.fillRect(LEFT, TOP, px, py);
     const scale = 2 ** g.level, x = toX(g.first * scale), right = toX((g.first + g.width) * scale);
     const y0 = TOP + ((Math.floor(view.y0 / g.per) * g.per - view.y0) / (view.y1 - view.y0)) * py;
     const tall = ((g.height * g.per) / (view.y1 - view.y0)) * py;
@@ -307,9 +322,10 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
       ctx.textBaseline = 'middle';
       const text = `${v.kind}${v.ranks.length === 1 ? ` ${v.ranks[0]}` : ''}`;
       const next = order[i + 1] ? toX(order[i + 1].from) : Infinity;
-      if (left < taken || left + 18 + ctx.measureText(text).width > next) continue; // no room for words: the list below has them
-      ctx.fillText(text, left + 14, TOP - 16);
-      taken = left + 22 + ctx.measureText(text).width;
+      const wide = ctx.measureText(text).width, back = left + 14 + wide > LEFT + px; // at the right edge: before its mark
+      if (left < taken || (back ? left - 8 - wide < taken : left + 18 + wide > next)) continue; // no room for words: the list below has them
+      ctx.fillText(text, back ? left - 4 - wide : left + 14, TOP - 16);
+      taken = left + 22 + (back ? 0 : wide);
     }
   }
 
@@ -394,7 +410,11 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
     go('timeline', { rank: cell.rank, column: cell.column, step: at?.step, attempt: at?.attempt });
   }
 
-  const worst = worstRanks(grid.current, typical);
+  if (kept.current.worstOf !== grid.current) {
+    kept.current.worst = worstRanks(grid.current, typical);
+    kept.current.worstOf = grid.current;
+  }
+  const worst = kept.current.worst;
   const at = hover ? tiles.column(hover.cell.column) : null;
   void tiles.changed.value;
   return (
@@ -409,12 +429,12 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
           <button type="button" onClick={() => setZoom(null)} aria-label="Show all steps" disabled={!zoom}>All</button>
           <button type="button" onClick={() => setZoom({ x0: Math.max(0, meta.columns - 120), x1: Math.max(120, meta.columns), y0: 0, y1: meta.ranks })}>Last 120</button>
         </span>
-        <span class="dim">{count(meta.ranks)} ranks × {count(meta.columns)} steps{grid.current && grid.current.level > 0 ? `, each cell the worst of ${2 ** grid.current.level} steps${grid.current.per > 1 ? ` × ${grid.current.per} ranks` : ''}` : ''}</span>
+        <span class="dim">{count(meta.ranks)} {meta.ranks === 1 ? 'rank' : 'ranks'} × {count(meta.columns)} steps{grid.current && grid.current.level > 0 ? `, each cell the worst of ${2 ** grid.current.level} steps${grid.current.per > 1 ? ` × ${grid.current.per} ranks` : ''}` : ''}</span>
         <Scale />
       </div>
       <div class="canvas" ref={box}>
         <canvas ref={canvas} style={{ width: `${size.width}px`, height: `${size.height}px` }} tabIndex={0} role="img"
-          aria-label={`Heatmap of ${meta.ranks} ranks and ${meta.columns} steps. ${worst.length ? `Worst: ${worst.slice(0, 3).map((r) => `rank ${r.rank}, up to ${seconds(r.most)} above the median`).join('; ')}.` : 'No rank stands out.'} Arrow keys move the selected cell, Enter opens its timeline.`}
+          aria-label={`Heatmap of ${meta.ranks} ${meta.ranks === 1 ? 'rank' : 'ranks'} and ${meta.columns} steps. ${worst.length ? `Worst: ${worst.slice(0, 3).map((r) => `rank ${r.rank}, up to ${seconds(r.most)} above the median`).join('; ')}.` : 'No rank stands out.'} Arrow keys move the selected cell, Enter opens its timeline.`}
           onMouseDown={(e) => { drag.current = { x: e.clientX, y: e.clientY, view, moved: false }; }}
           onMouseMove={onMove} onMouseLeave={() => setHover(null)} onKeyDown={onKey}
           onClick={(e) => { const cell = cellAt(e); if (cell && !drag.current?.moved) select(cell); drag.current = null; }}
@@ -452,9 +472,12 @@ function describe(code: number, median: number): string {
   return `${seconds(s)} above the median${median > 0 ? `, +${percent(s / median)}` : ''}`;
 }
 
-function worstRanks(g: Grid | null, typical: number): { rank: number; most: number; share: number; column: number }[] {
+interface Worst { rank: number; most: number; share: number; column: number }
+interface Kept { key: string; worstOf: Grid | null; worst: Worst[]; sheetKey: string; sheet: OffscreenCanvas | null } // what a frame leaves to the next
+
+function worstRanks(g: Grid | null, typical: number): Worst[] {
   if (!g) return [];
-  const list: { rank: number; most: number; share: number; column: number; sum: number }[] = [];
+  const list: (Worst & { sum: number })[] = [];
   for (let row = 0; row < g.height; row++) {
     let most = 0, slow = 0, at = 0, sum = 0;
     for (let x = 0; x < g.width; x++) {

@@ -3,8 +3,8 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { BUCKETS } from './ledger';
-import { gpuShort, gpuTime, percent, seconds, trim } from './format';
-import { firstSteps, ledger, ledgers, link, route, steps, verdicts } from './model';
+import { clock, gpuShort, gpuTime, percent, seconds, trim } from './format';
+import { firstSteps, ledger, ledgers, link, route, steps, verdicts, why } from './model';
 import type { Step } from './types';
 import { color, Empty, Panel, Stat, theme } from './ui';
 import { sentence } from './words';
@@ -69,7 +69,7 @@ function OverTime() {
     const plot = new uPlot({
       width, height: 220, cursor: { points: { show: false }, y: false }, legend: { show: false }, padding: [8, 8, 0, 0],
       scales: { x: { time: true }, y: { range: [0, 100] } },
-      axes: [axis, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: 48 }],
+      axes: [{ ...axis, values: (_, values) => values.map((v) => clock(new Date(v * 1000).toISOString())) }, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: 48 }],
       series: [{}, ...shown.map((b) => ({ label: b.name, stroke: b.color, fill: b.color, width: 0, points: { show: false } })).reverse()],
     }, [times, ...[...parts].reverse()], element); // from the top down: each area covers the lower part of the one before it
     return () => plot.destroy();
@@ -104,19 +104,27 @@ function Figures({ hours }: { hours: number }) {
   );
 }
 
+/* Attempts that failed, as lockstep report counts them. */
+function failed(): number {
+  const w = why.value;
+  if (!w) return 0;
+  const last = !w.alive && w.status && (w.unexplained || w.verdicts.some((v) => !v.until_time && ['crash', 'hang', 'desync'].includes(v.kind)));
+  return w.restarts.filter((r) => r.status !== 0).length + (last ? 1 : 0);
+}
+
 export function LedgerView() {
   const book = ledger.value;
   if (!book) return <Empty title="Nothing is accounted yet"><p>The ledger begins with the first step.</p></Empty>;
   const total = Object.values(book.buckets).reduce((a, b) => a + b, 0);
-  const failures = verdicts.value.filter((v) => v.kind === 'crash' || v.kind === 'hang').length;
+  const failures = failed();
   void route.value;
   return (
     <div class="ledger">
       <div class="stats">
-        <Stat name="Allocated" label={`Allocated: ${gpuTime(total)}`} value={gpuShort(total)} note={`GPU time: ${book.ranks} places × ${seconds(book.wall_seconds)}`} />
+        <Stat name="Allocated" label={`Allocated: ${gpuTime(total)}`} value={gpuShort(total)} note={`${book.ranks} places × ${seconds(book.wall_seconds)}`} />
         <Stat name="Goodput" label={`Goodput: ${percent(book.goodput)}`} value={percent(book.goodput)} note="productive ÷ allocated GPU time" />
-        <Stat name="ETTR" label={`ETTR: ${percent(book.ettr)}`} value={percent(book.ettr)} note="productive ÷ wall time" />
-        <Stat name="Wasted" label={`Wasted: ${gpuTime(total - (book.buckets.productive ?? 0))}`} value={gpuShort(total - (book.buckets.productive ?? 0))} note="GPU time: allocated − productive" />
+        <Stat name="ETTR" label={`ETTR: ${percent(book.ettr)}`} value={percent(book.ettr)} note="productive ÷ GPU time of the places that train" />
+        <Stat name="Wasted" label={`Wasted: ${gpuTime(total - (book.buckets.productive ?? 0))}`} value={gpuShort(total - (book.buckets.productive ?? 0))} note="allocated − productive" />
         <Stat name="MTTF" label={`MTTF: ${failures ? seconds(book.wall_seconds / failures) : 'no failure yet'}`} value={failures ? seconds(book.wall_seconds / failures) : '–'} note={failures ? `${seconds(book.wall_seconds)} ÷ ${failures} ${failures === 1 ? 'failure' : 'failures'}` : 'no failure yet'} />
         <Figures hours={total / 3600} />
       </div>

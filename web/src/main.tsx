@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { ago } from './format';
+import { ago, count } from './format';
 import { begin, clockNow, go, link, open, route, run, trouble, VIEWS, why, type View } from './model';
 import { connection, lostAt, saved, takeKey } from './source';
 import { Empty, Mark, theme, toggleTheme } from './ui';
@@ -12,10 +12,11 @@ import { Timeline } from './timeline';
 import { LedgerView } from './ledger_view';
 import { Nodes } from './nodes';
 import { Runs } from './runs';
+import { ScoreView } from './score_view';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 
-const TITLES: Record<View, string> = { now: 'Now', heatmap: 'Ranks × steps', timeline: 'Timeline', ledger: 'Ledger', nodes: 'Nodes', runs: 'Runs' };
+const TITLES: Record<View, string> = { now: 'Now', heatmap: 'Ranks × steps', timeline: 'Timeline', ledger: 'Ledger', nodes: 'Nodes', report: 'Score card', runs: 'Runs' };
 const KEYS: Record<string, View> = { '1': 'now', '2': 'heatmap', '3': 'timeline', '4': 'ledger', '5': 'nodes', '6': 'runs' };
 
 function Live() {
@@ -39,11 +40,11 @@ function Top() {
       {name && (
         <span class="where" title={run.value?.command ?? ''}>
           <Mark state={h.state} /> <b>{name}</b>
-          {run.value && <span class="dim">{run.value.ranks} ranks</span>}
+          {run.value && <span class="dim">{run.value.ranks === 1 ? '1 rank' : `${count(run.value.ranks)} ranks`}</span>}
         </span>
       )}
       <nav aria-label="Views">
-        {VIEWS.filter((v) => (v === 'runs' ? !saved : name)).map((v) => (
+        {VIEWS.filter((v) => (v === 'runs' ? !saved : v === 'report' ? saved?.report : name)).map((v) => (
           <a href={link(v)} aria-current={view === v ? 'page' : undefined}>{TITLES[v]}{v === 'now' && open.value.length > 0 && <span class="badge">{open.value.length}</span>}</a>
         ))}
       </nav>
@@ -75,6 +76,7 @@ function Body() {
     case 'timeline': return <Timeline />;
     case 'ledger': return <LedgerView />;
     case 'nodes': return <Nodes />;
+    case 'report': return <ScoreView />;
     default: return <Runs />;
   }
 }

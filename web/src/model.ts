@@ -7,7 +7,7 @@ import { batch, computed, effect, signal } from '@preact/signals';
 import type { Check, Finding, LedgerRow, Ledger, MatrixMeta, Node, NodeState, Rank, Run, Step, Verdict, Why } from './types';
 import { connection, get, HttpError, listen, saved, type ServerEvent } from './source';
 
-export const VIEWS = ['now', 'heatmap', 'timeline', 'ledger', 'nodes', 'runs'] as const;
+export const VIEWS = ['now', 'heatmap', 'timeline', 'ledger', 'nodes', 'report', 'runs'] as const;
 export type View = (typeof VIEWS)[number];
 export interface Route { view: View; run: string; params: URLSearchParams }
 

@@ -1,5 +1,6 @@
 // nodes.tsx - the nodes of a run: state, ranks, verdicts against them, findings of their sensors, results of their checks.
 // SPDX-License-Identifier: Apache-2.0
+import { useState } from 'preact/hooks';
 import { ago, clock, ranges, seconds, trim } from './format';
 import { checks, clockNow, findings, link, nodes, nodeStates, rankOf, route, verdicts, why } from './model';
 import type { Check, Node } from './types';
@@ -68,8 +69,11 @@ function Checks() {
   );
 }
 
+const WORST = ['bad', 'warn', 'unknown', 'ok'];
+
 export function Nodes() {
   const { run } = route.value;
+  const [filter, setFilter] = useState('');
   if (!nodes.value.length) return <Empty title="No node has reported yet" />;
   const of = new Map<string, number[]>();
   for (const row of rankOf.value.values()) {
@@ -78,14 +82,18 @@ export function Nodes() {
     of.set(row.node ?? '', list);
   }
   const alive = why.value?.alive ?? false;
+  const all = nodes.value.map((n) => ({ n, state: stateOf(n, alive) }));
+  const shown = all.filter(({ n, state }) => `${n.node} ${state.text}`.toLowerCase().includes(filter.trim().toLowerCase()));
+  shown.sort((a, b) => WORST.indexOf(a.state.mark) - WORST.indexOf(b.state.mark) || a.n.node.localeCompare(b.n.node, undefined, { numeric: true }));
   return (
     <div class="ledger">
-      <Panel title="Nodes" note={`${nodes.value.length}`}>
+      <Panel title="Nodes" note={`${shown.length === all.length ? all.length : `${shown.length} of ${all.length}`}, worst first`}
+        actions={<input type="search" aria-label="Filter nodes" placeholder="Filter: name, state" value={filter} onInput={(e) => setFilter(e.currentTarget.value)} />}>
         <table class="rows" aria-label="Nodes">
           <thead><tr><th>Node</th><th>State</th><th>Ranks</th><th>Last report</th><th class="num">Clock offset</th><th>Agent</th><th class="num">Findings</th><th>Verdicts</th></tr></thead>
           <tbody>
-            {nodes.value.map((n) => {
-              const mine = verdicts.value.filter((v) => v.nodes.includes(n.node)), state = stateOf(n, alive);
+            {shown.map(({ n, state }) => {
+              const mine = verdicts.value.filter((v) => v.nodes.includes(n.node));
               const list = (of.get(n.node) ?? []).sort((a, b) => a - b), found = findings.value.filter((f) => f.node === n.node).length;
               return (
                 <tr>

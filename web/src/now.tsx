@@ -85,9 +85,17 @@ export function checkpointOf(v: Verdict): string {
   return match ? `step ${match[1]}` : '';
 }
 
+/* What the policy decided about a verdict, the newest: done, or what it would do. */
+function decided(v: Verdict): { text: string; state: string } | null {
+  const d = (why.value?.decisions ?? []).filter((one) => one.answers === v.id && one.action !== 'alert').pop();
+  if (!d) return null;
+  return d.state === 'dry-run' ? { text: `would ${d.action.replace(/-/g, ' ')}: ${d.why ?? 'no reason recorded'}`, state: 'dry run' } : { text: `${d.action.replace(/-/g, ' ')}: ${d.why ?? ''}`, state: d.outcome ?? d.state };
+}
+
 function Facts({ v }: { v: Verdict }) {
   const lasted = v.since_time ? ((v.until_time ? +new Date(v.until_time) : clockNow.value) - +new Date(v.since_time)) / 1000 : 0;
-  const done = v.action ? `${v.action.plan} (${v.action.state})` : 'nothing yet: no rule of the policy acts on this verdict';
+  const act = v.action ? { text: v.action.plan, state: v.action.state } : decided(v), nothing = v.until_time ? 'nothing' : 'nothing yet';
+  const done = act ? `${act.text} (${act.state})` : `${nothing}: no rule of the policy acts on this verdict`;
   const from = checkpointOf(v) || verifiedOf(v);
   const since = `${v.since_time ? `${clock(v.since_time)}, ` : ''}step ${v.since_step}`;
   const cost = v.cost.gpu_seconds > 0 ? gpuTime(v.cost.gpu_seconds) : 'not priced';
@@ -98,7 +106,7 @@ function Facts({ v }: { v: Verdict }) {
         step {v.since_step}{v.since_time && <span class="dim"> · {clock(v.since_time)}</span>}
       </Fact>
       <Fact name="Cost" label={`What it cost: ${cost}`} note={v.cost.seconds_per_step > 0 ? `${seconds(v.cost.seconds_per_step)} of each step` : undefined}>{cost}</Fact>
-      <Fact name="Done" label={`What was done: ${done}`}>{v.action ? <>{v.action.plan} <Chip>{v.action.state}</Chip></> : <span class="dim">nothing yet</span>}</Fact>
+      <Fact name="Done" label={`What was done: ${done}`}>{act ? <>{act.text} <Chip>{act.state}</Chip></> : <span class="dim">{nothing}</span>}</Fact>
       {from && <Fact name={checkpointOf(v) ? 'Resumed from' : 'Can continue from'} label={`Which checkpoint: ${from}`}>checkpoint of {from}</Fact>}
     </dl>
   );
@@ -157,6 +165,8 @@ export function health(w: Why | null): { state: string; title: string; text: str
   }
   if (w.unexplained) return { state: 'unknown', title: 'Cannot tell', text: 'The run ended badly and no verdict explains why.' };
   if (!steps) return { state: 'unknown', title: 'Cannot tell', text: 'No step was observed, so nothing can be said about the speed of the job.' };
+  if (w.standstill_seconds) return { state: 'unknown', title: 'Cannot tell', text: `No rank ${w.alive ? 'has' : 'had'} advanced for ${seconds(w.standstill_seconds)}${w.alive ? '' : ' when it ended'}, and no verdict explains why.` };
+  if (w.lost_share) return { state: 'unknown', title: 'Cannot tell', text: `${percent(w.lost_share)} of the GPU time since start-up was lost, and no verdict explains why.` };
   const over = w.verdicts.length;
   const past = over ? `${over} ${over === 1 ? 'verdict is' : 'verdicts are'} over.` : 'No verdict so far.';
   return w.alive
@@ -200,7 +210,8 @@ function Numbers() {
   const book = ledger.value;
   const cost = verdicts.value.reduce((sum, v) => sum + v.cost.gpu_seconds, 0);
   const resumed = verdicts.value.map(checkpointOf).find((text) => text);
-  const verified = [...verdicts.value].sort((a, b) => b.decided_step - a.decided_step).map(verifiedOf).find((text) => text);
+  const saved = why.value?.checkpoint;
+  const verified = saved ? `step ${saved.step}` : [...verdicts.value].sort((a, b) => b.decided_step - a.decided_step).map(verifiedOf).find((text) => text);
   const newest = resumed ? `the newest restart began at ${resumed}` : '';
   const loss = losses.length ? trim4(losses[losses.length - 1]) : '–';
   const r = run.value;
@@ -213,11 +224,11 @@ function Numbers() {
       <Stat name="Loss" label={`Loss: ${losses.length ? loss : 'not reported'}`} value={loss} note={losses.length ? 'mean of the ranks' : 'the program reports none'}>
         {losses.length > 1 && <Spark values={losses} />}
       </Stat>
-      <Stat name="Goodput" label={`Goodput: ${book ? percent(book.goodput) : 'unknown'}`} value={book ? percent(book.goodput) : '–'}
-        note={book ? `of ${gpuShort(book.wall_seconds * book.ranks)} allocated × GPU` : undefined} />
-      <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${gpuTime(cost)}`} value={gpuShort(cost)} note="GPU time" />
+      <Stat name="Goodput" label={`Goodput: ${book && book.goodput !== null ? percent(book.goodput) : 'not known'}`} value={book ? percent(book.goodput) : '–'}
+        note={book ? `of ${gpuShort(book.wall_seconds * book.ranks)} allocated` : undefined} />
+      <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${gpuTime(cost)}`} value={gpuShort(cost)} note={verdicts.value.length === 1 ? 'of 1 verdict' : `of ${verdicts.value.length} verdicts`} />
       <Stat name="Last verified checkpoint" label={`Last verified checkpoint: ${verified ?? 'not observed'}${newest ? `; ${newest}` : ''}`} value={verified ?? 'not observed'}
-        tone={verified ? '' : 'unknown'} note={newest || (verified ? 'by all ranks, as of the last failure' : 'the run reports no checkpoints')} />
+        tone={verified ? '' : 'unknown'} note={newest || (saved ? `read back by all ranks in ${seconds(saved.verify_seconds)}` : verified ? 'by all ranks, as of the last failure' : 'the ranks report none')} />
     </div>
   );
 }
@@ -251,7 +262,8 @@ function Side() {
   const w = why.value;
   if (!w) return null;
   const unseen = notObserved(w);
-  const forming = open.value.filter((v) => /forming|grows|growing/.test(`${v.cause} ${v.because.map((b) => b.what).join(' ')}`));
+  const forecast = (v: Verdict) => v.because.find((b) => b.source === 'forecast')?.what;
+  const forming = open.value.filter(forecast);
   return (
     <aside>
       <Panel title="Where the time went" actions={<a class="quiet" href={link('ledger')}>Ledger</a>}>
@@ -259,7 +271,7 @@ function Side() {
       </Panel>
       <Panel title="Forming stragglers">
         {forming.length ? (
-          <ul class="plain">{forming.map((v) => <li><b>{who(v)}</b> {v.because[0]?.what}</li>)}</ul>
+          <ul class="plain">{forming.map((v) => <li><a href={link('now', v.run, { verdict: v.id })}>{who(v)}</a>: {v.cause?.replace(/^forming: /, '') ?? ''}; {forecast(v)}</li>)}</ul>
         ) : (
           <p class="dim">no rank gets slower step by step</p>
         )}

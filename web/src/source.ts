@@ -8,10 +8,12 @@
 // the same machine cannot use a cookie that it receives.
 // SPDX-License-Identifier: Apache-2.0
 import { signal } from '@preact/signals';
+import type { Score } from './types';
 
 export type Connection = 'connecting' | 'live' | 'lost' | 'denied' | 'saved';
 export interface Saved {
   version: number; run: string; made: string; note: string[]; answers: Record<string, unknown>; tiles: Record<string, string>;
+  report?: Score | null;
 }
 
 export const saved: Saved | null = (() => {

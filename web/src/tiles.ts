@@ -89,7 +89,5 @@ export class Tiles {
 }
 
 /* The least excess in seconds that has this code; as matrix_code_ns(). */
-export function codeSeconds(code: number): number {
-  if (code < 2) return 0;
-  return ((8 + ((code - 2) % 8)) * 2 ** Math.floor((code - 2) / 8) * 125) / 1e9;
-}
+const SECONDS = Float64Array.from({ length: 256 }, (_, code) => (code < 2 ? 0 : ((8 + ((code - 2) % 8)) * 2 ** Math.floor((code - 2) / 8) * 125) / 1e9));
+export const codeSeconds = (code: number): number => SECONDS[code];

@@ -15,11 +15,12 @@ export interface Verdict {
 }
 export interface Ledger {
   buckets: Record<string, number>; ranks: number; wall_seconds: number;
-  goodput: number; ettr: number; steps: number; unfit_steps: number; host_view: boolean;
+  goodput: number | null; ettr: number | null; steps: number; unfit_steps: number; host_view: boolean;
 }
 export interface Why {
   run: string; alive: boolean; state: string; status: number | null; unexplained: boolean;
-  verdicts: Verdict[]; ledger: Ledger | null;
+  standstill_seconds?: number; lost_share?: number; checkpoint?: { step: number; bytes: number; verify_seconds: number } | null;
+  verdicts: Verdict[]; ledger: Ledger | null; decisions?: Decision[];
   restarts: { attempt: number; culprit: number; status: number; why: string }[];
   environment?: { ranks: number; difference_count: number; change_count: number };
   counts: Record<string, number>;
@@ -55,7 +56,7 @@ export interface NodeState { node: string; state: string; why: string | null; si
 export interface LedgerRow { cursor: number; time: string | null; ledger: Ledger }
 export interface MatrixMeta { ranks: number; columns: number; levels: number; tile: number }
 export interface Columns { first: number; step: number[]; attempt: number[]; median_seconds: number[] }
-export interface Decision { id: string; run: string; action: string; [key: string]: unknown }
+export interface Decision { id: string; answers: string | null; action: string; state: string; outcome?: string | null; why: string | null }
 export interface Item {
   kind: string; name: string; stream: number; count: number; bytes: number; comm: string | null;
   enqueue_seconds: number; start_seconds: number; end_seconds: number;
@@ -65,3 +66,10 @@ export interface RankStep {
   cpu_seconds: number; run_delay_seconds: number; host_view: boolean; complete: boolean; items: Item[];
 }
 export interface StepDetail { column: number; ranks: RankStep[] }
+
+/* The score card of a saved page, as lockstep report --json prints it. */
+export interface Score {
+  [field: string]: unknown; mfu_formula: string; ranks: number; failures: number; steps: number; attempts: number; checkpoints: number; pauses: number; spikes: number;
+  dearest: Verdict[]; savings: { without: string; gpu_seconds: number }[]; ledger: Ledger | null;
+  published: { field: string; low: number; high: number; gpus: number | null }[]; unknown: Record<string, string>;
+}

@@ -17,14 +17,20 @@ function firstTheme(): Theme {
 export const theme = signal<Theme>(firstTheme());
 document.documentElement.dataset.theme = theme.value;
 export function toggleTheme(): void {
-  theme.value = theme.value === 'dark' ? 'light' : 'dark';
-  document.documentElement.dataset.theme = theme.value;
+  const next = theme.value === 'dark' ? 'light' : 'dark';
+  document.documentElement.dataset.theme = next; // before those who paint with its colours
+  theme.value = next;
   try {
     localStorage.setItem('lockstep-theme', theme.value);
   } catch { /* as above */ }
 }
+const colors = new Map<string, string>(); // a picture asks for hundreds
 export function color(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const key = `${document.documentElement.dataset.theme} ${name}`, known = colors.get(key);
+  if (known) return known;
+  const value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  if (value) colors.set(key, value);
+  return value;
 }
 
 /* ---- shapes: a state is never shown by colour alone ---- */

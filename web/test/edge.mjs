@@ -29,7 +29,7 @@ const cases = {
   async one() {
     await page.goto(await linkOf({ url, token }));
     await page.goto(`${url}/#/run/${run}/heatmap`);
-    result(await seen(page.getByRole('img', { name: /^Heatmap of 1 ranks/ })), 'one rank: the heatmap has one row');
+    result(await seen(page.getByRole('img', { name: /^Heatmap of 1 rank / })), 'one rank: the heatmap has one row');
     await page.goto(`${url}/#/run/${run}/timeline`);
     result(await seen(page.getByRole('img', { name: /^Timeline of step \d+: rank 0 and 0 peers/ })), 'its timeline stands alone');
     await page.goto(`${url}/#/run/${run}/nodes`);

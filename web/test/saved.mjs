@@ -29,6 +29,12 @@ result(await page.getByRole('img', { name: /^Timeline of step \d+: rank 2 / }).w
 await page.getByRole('link', { name: 'Ledger' }).first().click();
 result(await page.getByRole('table', { name: 'From allocated to productive GPU time' }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the ledger is there');
 if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/saved-ledger.png` });
+await page.getByRole('link', { name: 'Score card' }).click();
+const card = page.getByRole('table', { name: 'Score card' });
+result(await card.getByRole('row', { name: /^Goodput [\d.]+ % .* 90\.0 %$/ }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'so is the score card, beside published figures');
+result((await card.getByRole('row', { name: /^MFU not known peak FLOP\/s of a GPU not given/ }).count()) === 1, 'with the reason for what is not known');
+result((await page.getByRole('table', { name: 'The dearest verdicts' }).getByRole('row', { name: /straggler Rank 2 / }).count()) === 1, 'and the dearest verdicts');
+if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/saved-report.png` });
 result(asked.length === 0, 'nothing is asked of any host', asked.join(' '));
 result(complaints.length === 0, 'no script fails, and nothing is forbidden by the policy', complaints.join('; '));
 await browser.close();

@@ -157,6 +157,7 @@ static const char *top_state(const struct top_screen *screen, const struct live_
 
 static void top_put_title(struct top_screen *screen, struct live_run *live)
 {
+    uint32_t wanted = MAX(live->ranks_wanted, (uint32_t)live->ranks);
     double pace = top_pace(live);
     char more[160] = "";
 
@@ -168,9 +169,9 @@ static void top_put_title(struct top_screen *screen, struct live_run *live)
         snprintf(more + strlen(more), sizeof(more) - strlen(more), "  restarts %" PRIu32,
                  live->attempts - 1);
     attron(A_BOLD);
-    top_put(0, 0, "%s  %s  %zu of %" PRIu32 " ranks on %zu nodes%s", live->dir.run,
-            top_state(screen, live), live->ranks, MAX(live->ranks_wanted, (uint32_t)live->ranks),
-            live->nodes, more);
+    top_put(0, 0, "%s  %s  %zu of %" PRIu32 " rank%s on %zu node%s%s", live->dir.run,
+            top_state(screen, live), live->ranks, wanted, wanted == 1 ? "" : "s", live->nodes,
+            live->nodes == 1 ? "" : "s", more);
     attroff(A_BOLD);
 }
 
@@ -209,6 +210,30 @@ static const struct verdict *top_worst(const struct live_run *live)
     return worst;
 }
 
+/* No verdict is open, and all ranks are observed.  A run that ended badly, or of which nobody knows how it ended, is not
+ * called sound.
+ */
+static void top_put_sound(struct top_screen *screen, const struct live_run *live, int row)
+{
+    bool failed = live->ended && live->status && !live->stopped;
+    bool unknown = !live->ended && !live->last && !screen->alive;
+    attr_t as = PAIR(failed || unknown ? PAIR_OVER : PAIR_GOOD);
+
+    attron(as);
+    if (failed)
+        top_put(row, 0, "no open verdict explains its end with status %" PRId32 ": lockstep why %s",
+                live->status, live->dir.run);
+    else if (unknown)
+        top_put(row, 0, "cannot tell: nobody writes its log, and no end was recorded");
+    else if (!live->ended && !live->last)
+        top_put(row, 0, "no fault found so far");
+    else if (live->verdicts)
+        top_put(row, 0, "it ended, and every verdict is over");
+    else
+        top_put(row, 0, "it ended, and no fault was found");
+    attroff(as);
+}
+
 static void top_put_health(struct top_screen *screen, const struct live_run *live, int row,
                            int64_t now_ns)
 {
@@ -236,9 +261,7 @@ static void top_put_health(struct top_screen *screen, const struct live_run *liv
                 live->ranks_wanted - (uint32_t)live->ranks);
         attroff(PAIR(PAIR_OVER));
     } else {
-        attron(PAIR(PAIR_GOOD));
-        top_put(row, 0, "no fault found so far");
-        attroff(PAIR(PAIR_GOOD));
+        top_put_sound(screen, live, row);
     }
 }
 

@@ -175,15 +175,21 @@ static void why_follow_clean(struct log_follow **follow)
     log_follow_close(*follow);
 }
 
-static int why_follow(const char *directory, const struct why_settings *settings, struct err *err)
+/* Of a run that has ended nothing more comes: what a follower would have been told is told at once, in the same form. */
+static int why_follow(const struct rundir *dir, const struct why_settings *settings,
+                      struct err *err)
 {
     CLEAN(follower_clean)
     struct why_follower follower = { .settings = settings, .style = show_style_of(stdout) };
     const struct log_follow_calls calls = { .verdict = why_follow_verdict, .arg = &follower };
     const struct timespec nap = time_spec(FOLLOW_NAP_NS);
     CLEAN(why_follow_clean) struct log_follow *follow = NULL;
-    int result = log_follow_open(directory, &follow, err);
+    const char *directory = dir->path.text;
+    int result;
 
+    if (!rundir_is_alive(dir))
+        return why_follow_end(directory, &follower, err);
+    result = log_follow_open(directory, &follow, err);
     while (result >= 0 && (result = log_follow_read(follow, &calls, err)) > 0)
         nanosleep(&nap, NULL);
     return result < 0 ? result : why_follow_end(directory, &follower, err);
@@ -267,8 +273,8 @@ static int why_answer(const char *what, const struct why_settings *settings)
     }
     if (settings->replay)
         result = why_replay(directory.text, settings, &err);
-    else if (settings->follow && rundir_is_alive(&dir))
-        result = why_follow(directory.text, settings, &err);
+    else if (settings->follow && (settings->json || rundir_is_alive(&dir)))
+        result = why_follow(&dir, settings, &err);
     else
         result = why_print(directory.text, settings, &err);
     if (result >= 0)

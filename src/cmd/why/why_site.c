@@ -32,17 +32,18 @@ static int why_print_answer(struct json_object *root, struct err *err)
 static int why_exit_of(struct json_object *root)
 {
     struct json_object *verdicts = NULL, *unexplained = NULL, *counts = NULL, *steps = NULL;
-    struct json_object *standstill = NULL;
+    struct json_object *standstill = NULL, *lost = NULL;
 
     json_object_object_get_ex(root, "verdicts", &verdicts);
     json_object_object_get_ex(root, "unexplained", &unexplained);
     json_object_object_get_ex(root, "standstill_seconds", &standstill);
+    json_object_object_get_ex(root, "lost_share", &lost);
     if (json_object_object_get_ex(root, "counts", &counts))
         json_object_object_get_ex(counts, "steps", &steps);
     if (json_object_is_type(verdicts, json_type_array) && json_object_array_length(verdicts))
         return 1;
     return json_object_get_int64(steps) && !json_object_get_boolean(unexplained) &&
-                   !(json_object_get_double(standstill) > 0)
+                   !(json_object_get_double(standstill) > 0) && !(json_object_get_double(lost) > 0)
                ? 0
                : 3;
 }

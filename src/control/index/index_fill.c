@@ -110,6 +110,13 @@ static int index_matrix_put(struct index_follower *follower, const struct column
     if (result < 0 || !follower->matrix ||
         matrix_writer_columns(follower->matrix) > follower->row.steps)
         return result;
+    if (matrix_writer_ranks(follower->matrix) < column->ranks &&
+        matrix_writer_widen(&follower->matrix, follower->matrix_path.text, column->ranks, &err) <
+            0) {
+        index_matrix_trouble(follower, &err);
+        matrix_writer_close(TAKE(follower->matrix));
+        return 0;
+    }
     excess = malloc(column->ranks * sizeof(*excess));
     if (!excess)
         return err_nomem(follower->err);

@@ -141,24 +141,45 @@ int columns_flush(struct columns *columns)
     return result;
 }
 
-/* A column that waits was made for the world as it was. */
+static uint32_t columns_waiting_max(const struct columns *columns)
+{
+    return MAX(8, MIN(WAITING_MAX, WAITING_RANKS / columns->ranks));
+}
+
+static bool waiting_grow(struct waiting *waiting, uint32_t ranks)
+{
+    struct column *column = &waiting->column;
+    size_t room[3] = { column->ranks, column->ranks, column->ranks };
+
+    if (!ARRAY_FIT_ZERO(column->local_ns, room[0], ranks) ||
+        !ARRAY_FIT_ZERO(column->shape, room[1], ranks) ||
+        !ARRAY_FIT_ZERO(column->offset, room[2], ranks))
+        return false;
+    for (uint32_t rank = column->ranks; rank < ranks; rank++)
+        column->local_ns[rank] = -1;
+    column->ranks = ranks;
+    return true;
+}
+
+/* Columns that wait grow with the world, and go on waiting for its ranks.  Fewer may wait then. */
 static int columns_fit(struct columns *columns)
 {
     uint32_t ranks = model_room(columns->claimed, (uint32_t)columns->seen.used, WORLD_ROOM);
     int64_t *sorted;
-    int result;
+    int result = 0;
 
     if (ranks <= columns->ranks)
         return 0;
-    result = columns_flush(columns);
-    if (result < 0)
-        return result;
     sorted = realloc(columns->sorted, ranks * sizeof(*sorted));
     if (!sorted)
         return -ENOMEM;
     columns->sorted = sorted;
     columns->ranks = ranks;
-    return 0;
+    while (columns->count > columns_waiting_max(columns) && result == 0)
+        result = columns_give_first(columns);
+    for (uint32_t i = 0; i < columns->count && result == 0; i++)
+        result = waiting_grow(&columns->waiting[i], ranks) ? 0 : -ENOMEM;
+    return result;
 }
 
 int columns_world(struct columns *columns, uint32_t ranks)
@@ -214,7 +235,7 @@ static int waiting_get(struct columns *columns, uint64_t step, const struct log_
         *ret = &columns->waiting[at - 1];
         return 1;
     }
-    if (columns->count >= MAX(8, MIN(WAITING_MAX, WAITING_RANKS / columns->ranks))) {
+    if (columns->count >= columns_waiting_max(columns)) {
         if (at == 0)
             return 0;
         result = columns_give_first(columns);

@@ -65,6 +65,12 @@ int matrix_writer_open(const char *path, uint32_t ranks, struct matrix_writer **
                        struct err *err);
 void matrix_writer_close(struct matrix_writer *writer); /* flushes; NULL is fine */
 uint64_t matrix_writer_columns(const struct matrix_writer *writer);
+uint32_t matrix_writer_ranks(const struct matrix_writer *writer);
+/* Makes room for ranks that were heard later: the file is written anew beside the old one, which it then replaces.  On failure the
+ * old one goes on.
+ */
+int matrix_writer_widen(struct matrix_writer **writer, const char *path, uint32_t ranks,
+                        struct err *err);
 /* By rank the excess in ns; INT64_MIN: not known.  Kept in memory until its band is full, or flushed. */
 int matrix_append(struct matrix_writer *writer, const struct matrix_column *column,
                   const int64_t *excess_ns, struct err *err);

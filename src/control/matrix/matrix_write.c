@@ -9,7 +9,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -182,8 +184,9 @@ static void matrix_begin_bands(struct matrix_writer *writer)
     }
 }
 
-int matrix_append(struct matrix_writer *writer, const struct matrix_column *column,
-                  const int64_t *excess_ns, struct err *err)
+/* The codes are in the writer. */
+static int matrix_append_codes(struct matrix_writer *writer, const struct matrix_column *column,
+                               struct err *err)
 {
     int result = 0;
 
@@ -196,14 +199,20 @@ int matrix_append(struct matrix_writer *writer, const struct matrix_column *colu
             return result;
         matrix_begin_bands(writer);
     }
-    for (uint32_t rank = 0; rank < writer->ranks; rank++)
-        writer->codes[rank] = matrix_code(excess_ns[rank]);
     writer->step[writer->columns % MATRIX_TILE] = (struct matrix_step){
         .step = column->step, .attempt = column->attempt, .median_ns = column->median_ns
     };
     matrix_put_column(writer);
     writer->columns++;
     return 0;
+}
+
+int matrix_append(struct matrix_writer *writer, const struct matrix_column *column,
+                  const int64_t *excess_ns, struct err *err)
+{
+    for (uint32_t rank = 0; rank < writer->ranks; rank++)
+        writer->codes[rank] = matrix_code(excess_ns[rank]);
+    return matrix_append_codes(writer, column, err);
 }
 
 /* ---- going on with a file ---- */
@@ -323,5 +332,79 @@ int matrix_writer_open(const char *path, uint32_t ranks, struct matrix_writer **
     if (result < 0)
         return err_wrap(err, result, "%s", path);
     *ret = TAKE(writer);
+    return 0;
+}
+
+/* ---- more ranks ---- */
+
+uint32_t matrix_writer_ranks(const struct matrix_writer *writer)
+{
+    return writer->ranks;
+}
+
+/* Up to 256 columns of a matrix, all tiles of a band side by side: cells[rank * 256 + column]. */
+static int matrix_copy_band(struct matrix *from, uint64_t band, unsigned char *cells,
+                            struct matrix_writer *to, struct err *err)
+{
+    struct matrix_column column[MATRIX_TILE];
+    uint32_t ranks = matrix_ranks(from);
+    int64_t count = matrix_steps(from, band * MATRIX_TILE, column, MATRIX_TILE, err);
+    int result = (int)MIN(count, 0);
+
+    for (uint32_t tile = 0; tile * MATRIX_TILE < ranks && result == 0; tile++)
+        result = matrix_tile(from, 0, band, tile, cells + (size_t)tile * MATRIX_TILE_BYTES, err);
+    for (int64_t i = 0; i < count && result == 0; i++) {
+        memset(to->codes, 0, to->ranks); /* nothing is known of the new ones */
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            to->codes[rank] = cells[(size_t)rank * MATRIX_TILE + (size_t)i];
+        result = matrix_append_codes(to, &column[i], err);
+    }
+    return result;
+}
+
+static int matrix_copy(const char *path, struct matrix_writer *to, struct err *err)
+{
+    CLEAN(free_clean) unsigned char *cells = NULL;
+    struct matrix *from = NULL;
+    uint64_t bands;
+    int result = matrix_open(path, &from, err);
+
+    if (result < 0)
+        return result;
+    bands = (matrix_columns(from) + MATRIX_TILE - 1) / MATRIX_TILE;
+    cells = malloc(((size_t)matrix_ranks(from) + MATRIX_TILE) * MATRIX_TILE);
+    if (!cells)
+        result = err_nomem(err);
+    for (uint64_t band = 0; band < bands && result == 0; band++)
+        result = matrix_copy_band(from, band, cells, to, err);
+    matrix_close(from);
+    return result;
+}
+
+int matrix_writer_widen(struct matrix_writer **writer, const char *path, uint32_t ranks,
+                        struct err *err)
+{
+    CLEAN(writer_clean) struct matrix_writer *wider = NULL;
+    char beside[PATH_MAX];
+    int result = matrix_flush(*writer, err);
+
+    if (result < 0 || ranks <= (*writer)->ranks)
+        return result;
+    if ((size_t)snprintf(beside, sizeof(beside), "%s.wider", path) >= sizeof(beside))
+        return err_set(err, -ENAMETOOLONG, "%s: its name is too long", path);
+    unlink(beside); /* of a life that was killed */
+    result = matrix_writer_open(beside, ranks, &wider, err);
+    if (result == 0)
+        result = matrix_copy(path, wider, err);
+    if (result == 0)
+        result = matrix_flush(wider, err);
+    if (result == 0 && rename(beside, path) < 0)
+        result = err_set(err, -errno, "%s: %m", path);
+    if (result < 0) {
+        unlink(beside);
+        return result;
+    }
+    writer_fini(*writer);
+    *writer = TAKE(wider);
     return 0;
 }

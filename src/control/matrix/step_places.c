@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +42,11 @@ struct step_places {
     struct places_header header;
     unsigned char *record;
 };
+
+static void places_clean(struct step_places **places)
+{
+    step_places_close(*places);
+}
 
 static size_t places_record_bytes(const struct places_header *header)
 {
@@ -85,31 +93,92 @@ static int places_begin(struct step_places *places, uint32_t ranks, uint64_t col
     return 0;
 }
 
-int step_places_open(const char *path, uint32_t ranks, uint64_t column, struct step_places **ret,
-                     struct err *err)
+/* Copies the columns before `column` for more ranks.  What cannot be read stays out: a reader finds that it was never written. */
+static int places_copy(const char *path, const struct places_header *header, uint64_t column,
+                       struct step_places *to, struct err *err)
+{
+    CLEAN(free_clean) uint64_t *offset = calloc(to->header.ranks, sizeof(*offset));
+    CLEAN(free_clean) uint32_t *rank = calloc(header->ranks, sizeof(*rank));
+    int result = 0;
+
+    if (!offset || !rank)
+        return err_nomem(err);
+    for (uint32_t i = 0; i < header->ranks; i++)
+        rank[i] = i;
+    for (uint64_t at = header->first; at < column && result == 0; at++) {
+        if (step_places_read(path, at, rank, header->ranks, offset, NULL) == 0)
+            result = step_places_put(to, at, offset, err);
+    }
+    return result;
+}
+
+static int places_open(const char *path, int flags, struct step_places **ret, struct err *err)
 {
     struct step_places *places = calloc(1, sizeof(*places));
-    int result = 0;
 
     if (!places)
         return err_nomem(err);
-    places->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (places->fd < 0)
-        result = err_set(err, -errno, "%s: %m", path);
-    if (result == 0 && (places_header_read(places->fd, &places->header) < 0 ||
-                        places->header.ranks != ranks || places->header.first > column))
-        result = places_begin(places, ranks, column, err);
-    if (result == 0) {
-        places->record = malloc(places_record_bytes(&places->header));
-        if (!places->record)
-            result = err_nomem(err);
-    }
-    if (result < 0) {
-        step_places_close(places);
-        return result;
+    places->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    if (places->fd < 0) {
+        free(places);
+        return err_set(err, -errno, "%s: %m", path);
     }
     *ret = places;
     return 0;
+}
+
+static int places_alloc(struct step_places *places, struct err *err)
+{
+    places->record = malloc(places_record_bytes(&places->header));
+    return places->record ? 0 : err_nomem(err);
+}
+
+/* A file for more ranks beside the one that is there takes its place. */
+static int places_widen(const char *path, const struct places_header *header, uint32_t ranks,
+                        uint64_t column, struct step_places **ret, struct err *err)
+{
+    CLEAN(places_clean) struct step_places *wider = NULL;
+    char beside[PATH_MAX];
+    int result;
+
+    if ((size_t)snprintf(beside, sizeof(beside), "%s.wider", path) >= sizeof(beside))
+        return err_set(err, -ENAMETOOLONG, "%s: its name is too long", path);
+    unlink(beside); /* of a life that was killed */
+    result = places_open(beside, O_EXCL, &wider, err);
+    if (result == 0)
+        result = places_begin(wider, ranks, header->first, err);
+    if (result == 0)
+        result = places_alloc(wider, err);
+    if (result == 0)
+        result = places_copy(path, header, column, wider, err);
+    if (result == 0 && rename(beside, path) < 0)
+        result = err_set(err, -errno, "%s: %m", path);
+    if (result < 0)
+        unlink(beside);
+    else
+        *ret = TAKE(wider);
+    return result;
+}
+
+int step_places_open(const char *path, uint32_t ranks, uint64_t column, struct step_places **ret,
+                     struct err *err)
+{
+    CLEAN(places_clean) struct step_places *places = NULL;
+    int result = places_open(path, 0, &places, err);
+    bool known;
+
+    if (result < 0)
+        return result;
+    known = places_header_read(places->fd, &places->header) == 0 && places->header.first <= column;
+    if (known && places->header.ranks < ranks)
+        return places_widen(path, &places->header, ranks, column, ret, err);
+    if (!known || places->header.ranks != ranks)
+        result = places_begin(places, ranks, column, err);
+    if (result == 0)
+        result = places_alloc(places, err);
+    if (result == 0)
+        *ret = TAKE(places);
+    return result;
 }
 
 void step_places_close(struct step_places *places)

@@ -19,7 +19,9 @@
 
 struct step_places; /* to write */
 
-/* Goes on with the file if it is for so many ranks, else begins anew with this column. */
+/* Goes on with the file; one for fewer ranks is made wider first.  One for more ranks, or that begins later, begins anew with this
+ * column.
+ */
 int step_places_open(const char *path, uint32_t ranks, uint64_t column, struct step_places **ret,
                      struct err *err);
 void step_places_close(struct step_places *places); /* NULL is fine */

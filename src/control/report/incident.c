@@ -44,7 +44,7 @@ __attribute__((format(printf, 4, 5))) static void incident_add(struct incident *
         incident->events_left_out++;
         return;
     }
-    incident->events++;
+    event->order = incident->events++;
     event->real_ns = real_ns;
     event->source = source;
     va_start(args, format);
@@ -158,10 +158,16 @@ static void incident_take_outcome(struct incident_search *search, struct reader 
 
         if (strcmp(action->decision.id, outcome.decision) != 0)
             continue;
+        outcome_tally_add(&action->done, &outcome);
+        if (outcome_only_began(&outcome)) { /* its end says more */
+            action->began_real_ns = outcome.began_real_ns;
+            continue;
+        }
         action->has_outcome = true;
         action->outcome = outcome;
         incident_add(incident, real_ns ? real_ns : action->decision.decided_real_ns, "action",
-                     "%s: %s, %s", outcome.part, outcome_result_name(outcome.result), outcome.text);
+                     "%s: %s%s%s", outcome.part, outcome_result_name(outcome.result),
+                     outcome.text[0] ? ", " : "", outcome.text);
     }
 }
 
@@ -231,11 +237,27 @@ static int incident_take_frame(void *arg, const struct frame *frame, struct err 
     return 0;
 }
 
+/* Once all is read: actions that somebody began, and of which nobody reported the end. */
+static void incident_add_begun(struct incident *incident)
+{
+    for (uint32_t i = 0; i < incident->actions; i++) {
+        const struct incident_action *action = &incident->action[i];
+        uint32_t open = action->done.began - MIN(action->done.began, action->done.ended);
+
+        if (open)
+            incident_add(incident, action->began_real_ns, "action",
+                         "%s: %" PRIu32 " of %" PRIu32 " that began it reported no end",
+                         action_name(action->decision.action), open, action->done.began);
+    }
+}
+
 static int incident_compare(const void *a, const void *b)
 {
     const struct incident_event *left = a, *right = b;
 
-    return left->real_ns < right->real_ns ? -1 : left->real_ns > right->real_ns;
+    if (left->real_ns != right->real_ns)
+        return left->real_ns < right->real_ns ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
 }
 
 int incident_read(const char *run_dir, const char *id, struct incident *ret, struct err *err)
@@ -254,6 +276,7 @@ int incident_read(const char *run_dir, const char *id, struct incident *ret, str
     search.from_ns = ret->verdict.since_real_ns - BEFORE_NS;
     search.to_ns = ret->verdict.until_real_ns ? ret->verdict.until_real_ns + AFTER_NS : INT64_MAX;
     result = run_frames_each(run_dir, incident_take_frame, &search, err);
+    incident_add_begun(ret);
     qsort(ret->event, ret->events, sizeof(ret->event[0]), incident_compare);
     return result;
 }

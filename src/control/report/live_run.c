@@ -194,6 +194,7 @@ static void live_take_run(struct live_run *live, const struct fact_run *run)
 {
     live->ranks_wanted = MAX(live->ranks_wanted, run->ranks);
     live->ended = run->event == RUN_END;
+    live->stopped = live->ended && fact_run_stopped(run);
     live->status = run->status;
     if (run->event == RUN_ATTEMPT_BEGIN) {
         live->attempts++;

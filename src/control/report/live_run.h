@@ -77,7 +77,7 @@ struct live_run {
     uint64_t newest; /* step plus one; 0: none */
     uint32_t attempt, attempts,
         ranks_wanted; /* ranks_wanted: by the launcher, or the world of a ring */
-    bool has_ledger, ended, last;
+    bool has_ledger, ended, last, stopped; /* stopped: by a signal to its launcher */
     int32_t status;
     struct ledger ledger;
     int64_t newest_real_ns; /* newest tick */

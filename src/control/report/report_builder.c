@@ -81,6 +81,19 @@ static void report_builder_decision(struct run_summary *summary, const struct de
     memcpy(place->why, decision->why, sizeof(place->why));
 }
 
+static bool report_builder_outcome(struct run_summary *summary, struct reader in)
+{
+    struct outcome outcome;
+
+    if (outcome_get(in, &outcome) < 0)
+        return false;
+    for (uint32_t i = 0; i < MIN(summary->decisions, RUN_SUMMARY_DECISIONS); i++) {
+        if (strcmp(summary->decision[i].id, outcome.decision) == 0)
+            outcome_tally_add(&summary->decision[i].done, &outcome);
+    }
+    return true;
+}
+
 int report_builder_output(struct report_builder *builder, uint16_t type, struct reader in)
 {
     struct run_summary *summary = &builder->summary;
@@ -297,6 +310,9 @@ static int report_builder_fact(struct report_builder *builder, const struct fram
         return report_builder_spared(builder, frame->sender, in);
     case FRAME_NOTE:
         good = report_builder_note(builder, in);
+        break;
+    case FRAME_OUTCOME:
+        good = report_builder_outcome(summary, in);
         break;
     default:
         summary->exits += frame->type == FRAME_EXIT;

@@ -255,7 +255,8 @@ static void score_steps(struct score_builder *builder, double *scratch)
 
     for (size_t i = 0; i < builder->steps; i++)
         scratch[i] = (double)builder->step[i].duration_ns / 1e9;
-    card->steps = builder->steps;
+    card->steps_measured = builder->steps;
+    card->steps = MAX(card->has_ledger ? card->ledger.steps : 0, card->steps_measured);
     card->step_p99_s = score_quantile(scratch, builder->steps, 0.99);
     card->step_p50_s = score_quantile(scratch, builder->steps, 0.5);
     for (size_t i = 0; i < builder->steps; i++) {
@@ -323,7 +324,9 @@ static void score_pauses(struct score_builder *builder)
     card->pauses_per_hour = card->pauses / hours;
 }
 
-/* The first step from which STEADY_STEPS in a row are no longer than usual; NAN: none. */
+/* The end of the first of STEADY_STEPS in a row that are no longer than usual; NAN: none.  The time to the first step is measured
+ * to its end, too: else the first step could be steady before it was made.
+ */
 static double score_steady_ns(const struct score_builder *builder)
 {
     double limit = STEADY_FACTOR * builder->card->step_p50_s * 1e9;
@@ -332,7 +335,7 @@ static double score_steady_ns(const struct score_builder *builder)
     for (size_t i = 0; i < builder->steps; i++) {
         row = (double)builder->step[i].duration_ns <= limit ? row + 1 : 0;
         if (row == STEADY_STEPS)
-            return (double)builder->step[i + 1 - STEADY_STEPS].begin_ns;
+            return (double)builder->step[i + 1 - STEADY_STEPS].end_ns;
     }
     return NAN;
 }

@@ -108,6 +108,23 @@ static void nobody_is_waited_for_for_ever(void **state)
     columns_destroy(columns);
 }
 
+/* The rings of all nodes need not come before the first steps: columns that wait grow, and wait on. */
+static void ranks_that_are_heard_late_are_in_the_columns_that_wait(void **state)
+{
+    struct given given = { 0 };
+    struct columns *columns;
+
+    (void)state;
+    assert_int_equal(columns_create(take, &given, &columns), 0);
+    assert_int_equal(columns_world(columns, 3000), 0);
+    for (uint32_t rank = 0; rank < 3000; rank++)
+        assert_int_equal(put(columns, 0, rank, 0, rank == 2500 ? 900 : 100, rank), 0);
+    assert_int_equal(given.count, 1);
+    assert_int_equal(given.column[0].have, 3000);
+    assert_int_equal(given.column[0].worst, 2500);
+    columns_destroy(columns);
+}
+
 static void a_new_attempt_ends_the_old_one(void **state)
 {
     struct given given = { 0 };
@@ -176,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_column_comes_when_all_ranks_have_told),
         cmocka_unit_test(nobody_is_waited_for_for_ever),
+        cmocka_unit_test(ranks_that_are_heard_late_are_in_the_columns_that_wait),
         cmocka_unit_test(a_new_attempt_ends_the_old_one),
         cmocka_unit_test(a_second_life_gives_nothing_twice),
         cmocka_unit_test(own_work_is_what_others_did_not_hold_up),

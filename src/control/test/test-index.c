@@ -261,6 +261,87 @@ static void it_says_what_the_log_says(void **state)
 }
 
 /* The state of ranks is written now and then only, so a life that is cut short may miss a beat. */
+#define MANY_RANKS 2000
+#define FEW_STEPS 80 /* more than wait for ranks */
+
+static void many_write(struct runlog *log, uint64_t *number, uint16_t type, struct buf *payload)
+{
+    struct frame frame = { .type = type,
+                           .version = FRAME_VERSION,
+                           .sender = 77,
+                           .boot = 1,
+                           .number = (*number)++,
+                           .payload = payload->data,
+                           .payload_bytes = payload->size };
+
+    assert_int_equal(runlog_take(log, &frame, 1, NULL), 0);
+    buf_fini(payload);
+}
+
+static void many_step(struct runlog *log, uint64_t *number, uint32_t rank, uint64_t step)
+{
+    struct fact_shape shape = { .hash = 1 };
+    struct fact_step fact = { .shape = 1,
+                              .rank = rank,
+                              .step = step,
+                              .begin_ns = (int64_t)step * NS_PER_S,
+                              .duration_ns = rank == MANY_RANKS - 1 ? NS_PER_S : NS_PER_MS };
+    struct buf payload = { 0 };
+
+    fact_step_put(&payload, &fact, &shape);
+    many_write(log, number, FRAME_STEP, &payload);
+}
+
+/* A node whose spool waited sends many steps before the others send their rings. */
+static void write_one_node_first(const struct place *place)
+{
+    struct seen seen = { 0 };
+    struct buf payload = { 0 };
+    struct runlog *log;
+    uint64_t number = 0;
+
+    assert_int_equal(
+        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+    fact_shape_put(&payload, &(struct fact_shape){ .hash = 1 });
+    many_write(log, &number, FRAME_SHAPE, &payload);
+    for (uint32_t rank = 0; rank < MANY_RANKS; rank++) {
+        payload = (struct buf){ 0 };
+        fact_ring_put(&payload,
+                      &(struct fact_ring){ .rank = rank, .world = MANY_RANKS, .node = "n" });
+        many_write(log, &number, FRAME_RING, &payload);
+        for (uint64_t step = 0; rank == 7 && step < FEW_STEPS; step++) {
+            for (uint32_t early = 0; early < 8; early++)
+                many_step(log, &number, early, step);
+        }
+    }
+    for (uint64_t step = FEW_STEPS; step < FEW_STEPS + 4; step++) {
+        for (uint32_t rank = 0; rank < MANY_RANKS; rank++)
+            many_step(log, &number, rank, step);
+    }
+    assert_int_equal(runlog_tick(log, TICK_LAST, NULL), 0);
+    runlog_close(log);
+    seen_fini(&seen);
+}
+
+static void ranks_that_are_heard_late_are_in_the_matrix(void **state)
+{
+    static unsigned char tile[MATRIX_TILE_BYTES];
+    struct place *place = *state;
+    struct matrix *matrix;
+
+    write_one_node_first(place);
+    free(dump_of(place));
+    assert_int_equal(matrix_open(place->matrix, &matrix, NULL), 0);
+    assert_int_equal(matrix_ranks(matrix), MANY_RANKS);
+    assert_int_equal(matrix_columns(matrix), FEW_STEPS + 4);
+    assert_int_equal(matrix_tile(matrix, 0, 0, (MANY_RANKS - 1) / MATRIX_TILE, tile, NULL), 0);
+    assert_true(matrix_code_ns(tile[(MANY_RANKS - 1) % MATRIX_TILE * MATRIX_TILE + FEW_STEPS + 3]) >
+                NS_PER_S / 2);
+    assert_int_equal(matrix_tile(matrix, 0, 0, 0, tile, NULL), 0);
+    assert_true(tile[7 * MATRIX_TILE] > 0); /* what was there before is still there */
+    matrix_close(matrix);
+}
+
 static void in_many_lives_it_says_the_same(void **state)
 {
     struct place *place = *state;
@@ -555,6 +636,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(it_says_what_the_log_says),
+        TEST(ranks_that_are_heard_late_are_in_the_matrix),
         TEST(in_many_lives_it_says_the_same),
         TEST(what_happens_to_the_file_costs_nothing),
         TEST(a_damaged_page_is_made_anew),

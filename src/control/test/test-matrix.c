@@ -160,6 +160,32 @@ static void a_writer_goes_on_where_the_last_one_ended(void **state)
     world_fini(&world);
 }
 
+/* Ranks that are heard later than the first steps: cells that were there stay, and all levels fold as if they had been made so. */
+static void ranks_that_come_later_get_rows(void **state)
+{
+    static const uint32_t ranks[] = { 200, 300, 1030 };
+    struct world world = world_make(1030, 900);
+    struct matrix_writer *writer;
+    struct rand rand = { 5 };
+    uint64_t at = 0;
+
+    (void)state;
+    memset(world.cell, 0, 1030 * world.columns);
+    assert_int_equal(matrix_writer_open(world.path, ranks[0], &writer, NULL), 0);
+    for (size_t i = 0; i < COUNT(ranks); i++) {
+        assert_int_equal(matrix_writer_widen(&writer, world.path, ranks[i], NULL), 0);
+        assert_int_equal(matrix_writer_ranks(writer), ranks[i]);
+        world.ranks = ranks[i];
+        append(&world, writer, &rand, at, at + 300);
+        at += 300;
+    }
+    assert_int_equal(matrix_writer_widen(&writer, world.path, 8, NULL), 0); /* never fewer */
+    assert_int_equal(matrix_writer_ranks(writer), 1030);
+    matrix_writer_close(writer);
+    check_tiles(&world);
+    world_fini(&world);
+}
+
 static void columns_say_which_steps_they_are(void **state)
 {
     struct world world = world_make(4, 600);
@@ -279,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_of_every_level_is_right),
         cmocka_unit_test(a_writer_goes_on_where_the_last_one_ended),
+        cmocka_unit_test(ranks_that_come_later_get_rows),
         cmocka_unit_test(columns_say_which_steps_they_are),
         cmocka_unit_test(codes_grow_with_what_they_stand_for),
         cmocka_unit_test(damage_is_found_and_never_shown),

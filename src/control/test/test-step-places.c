@@ -77,16 +77,31 @@ static void what_was_put_is_read(void **state)
     assert_int_equal(offset[0], 5001);
 }
 
-static void another_number_of_ranks_begins_anew(void **state)
+static void more_ranks_keep_what_is_there(void **state)
 {
     uint64_t offset;
 
     (void)state;
     put(4, 0, 10);
     put(8, 10, 2);
-    assert_int_equal(at(9, 0, &offset), -ENOENT);
+    assert_int_equal(at(9, 3, &offset), 0);
+    assert_int_equal(offset, 9003);
+    assert_int_equal(at(9, 7, &offset), 0);
+    assert_int_equal(offset, 0); /* not known */
     assert_int_equal(at(10, 7, &offset), 0);
     assert_int_equal(offset, 10007);
+}
+
+static void fewer_ranks_begin_anew(void **state)
+{
+    uint64_t offset;
+
+    (void)state;
+    put(8, 0, 10);
+    put(4, 10, 2);
+    assert_int_equal(at(9, 0, &offset), -ENOENT);
+    assert_int_equal(at(10, 3, &offset), 0);
+    assert_int_equal(offset, 10003);
 }
 
 static void a_column_that_was_skipped_is_not_there(void **state)
@@ -134,8 +149,8 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_put_is_read, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(another_number_of_ranks_begins_anew, make_place,
-                                        remove_place),
+        cmocka_unit_test_setup_teardown(more_ranks_keep_what_is_there, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(fewer_ranks_begin_anew, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_column_that_was_skipped_is_not_there, make_place,
                                         remove_place),
         cmocka_unit_test_setup_teardown(damage_is_found, make_place, remove_place),

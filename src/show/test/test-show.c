@@ -316,6 +316,7 @@ static void time_that_is_lost_without_a_cause_is_not_called_nothing(void **state
                                    .ended = true,
                                    .has_ledger = true,
                                    .ledger = { .ranks = 2, .steps = 40, .wall_seconds = 50 } };
+    struct json_object *root;
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -336,6 +337,15 @@ static void time_that_is_lost_without_a_cause_is_not_called_nothing(void **state
                            "lost: straggler-wait 18.0\n"));
     assert_null(strstr(text, "nothing is wrong"));
     free(text);
+    root = run_summary_json(&summary);
+    assert_true(json_object_get_double(at(root, "lost_share")) > 0.1);
+    assert_null(at(root, "checkpoint"));
+    json_object_put(root);
+    summary.save = (struct run_summary_save){ .ranks = 2, .step = 7, .verify_us = 1500000 };
+    root = run_summary_json(&summary);
+    expect_json(at(at(root, "checkpoint"), "step"), "7");
+    expect_json(at(at(root, "checkpoint"), "verify_seconds"), "1.5");
+    json_object_put(root);
     summary.ledger.gpu_seconds[LEDGER_STRAGGLER_WAIT] = 0;
     assert_int_equal(run_summary_exit(&summary), 0);
     summary.ledger.wall_seconds = 120;
@@ -544,6 +554,67 @@ static void an_end_that_no_verdict_explains_is_never_told_as_well(void **state)
     assert_true(run_summary_unexplained(&summary));
 }
 
+static void text_of(const struct run_summary *summary, char **text)
+{
+    size_t size;
+    FILE *out = open_memstream(text, &size);
+
+    run_summary_text(summary, &plain, out);
+    fclose(out);
+}
+
+static void a_decision_is_shown_by_what_came_of_it(void **state)
+{
+    struct run_summary summary = {
+        .run = "r1",
+        .ranks = 2,
+        .steps = 8,
+        .ended = true,
+        .decisions = 1,
+        .decision = { { .id = "d-1",
+                        .action = ACTION_START,
+                        .state = DECISION_SUPERSEDED, /* by the next attempt */
+                        .why = "the run begins" } },
+    };
+    struct outcome began = { .result = OUTCOME_UNKNOWN, .began_real_ns = 1 };
+    struct outcome done = { .result = OUTCOME_DONE, .began_real_ns = 1, .ended_real_ns = 2 };
+    struct outcome failed = { .result = OUTCOME_FAILED, .ended_real_ns = 3 };
+    struct outcome_tally *tally = &summary.decision[0].done;
+    static const char *const expected[] = { "(superseded)", "(begun)", "(done)", "(failed)" };
+    static const char *const json[] = { "null", "null", "\"done\"", "\"failed\"" };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(expected); i++) {
+        struct json_object *root;
+        char *text = NULL;
+
+        if (i)
+            outcome_tally_add(tally, i == 1 ? &began : i == 2 ? &done : &failed);
+        text_of(&summary, &text);
+        assert_non_null(strstr(text, expected[i]));
+        free(text);
+        root = run_summary_json(&summary);
+        assert_string_equal(json_object_to_json_string_ext(
+                                at(json_object_array_get_idx(at(root, "decisions"), 0), "outcome"),
+                                JSON_C_TO_STRING_PLAIN),
+                            json[i]);
+        json_object_put(root);
+    }
+    outcome_tally_add(tally, &done); /* of another part: one that failed is not forgotten */
+    assert_string_equal(decision_word(DECISION_ORDERED, tally), "failed");
+}
+
+static void without_a_step_goodput_is_not_known(void **state)
+{
+    struct ledger ledger = { .ranks = 2, .wall_seconds = 4 };
+    struct json_object *root = ledger_json(&ledger);
+
+    (void)state;
+    assert_null(at(root, "goodput"));
+    assert_null(at(root, "ettr"));
+    json_object_put(root);
+}
+
 static void a_run_whose_launcher_was_killed_is_not_called_healthy(void **state)
 {
     struct run_summary summary = { .run = "r1", .ranks = 2, .steps = 8, .launched = true };
@@ -571,6 +642,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_says_what_which_and_so_what),
         cmocka_unit_test(a_run_whose_launcher_was_killed_is_not_called_healthy),
+        cmocka_unit_test(a_decision_is_shown_by_what_came_of_it),
+        cmocka_unit_test(without_a_step_goodput_is_not_known),
         cmocka_unit_test(many_ranks_are_said_briefly),
         cmocka_unit_test(a_verdict_that_is_over_says_until_when),
         cmocka_unit_test(words_from_outside_cannot_hurt_a_terminal),

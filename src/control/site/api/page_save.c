@@ -518,7 +518,7 @@ static void save_put_head(FILE *out)
     fputs("</style>\n</head>\n<body><div id=\"app\"></div>\n", out);
 }
 
-static void save_put(struct saved_page *save, FILE *out)
+static void save_put(struct saved_page *save, struct json_object *report, FILE *out)
 {
     struct json_object *root = json_object_new_object();
     char time[32];
@@ -528,6 +528,7 @@ static void save_put(struct saved_page *save, FILE *out)
     json_object_object_add(root, "run", show_string(save->run));
     json_object_object_add(root, "made", json_object_new_string(time));
     json_object_object_add(root, "note", json_object_get(save->notes));
+    json_object_object_add(root, "report", json_object_get(report));
     json_object_object_add(root, "answers", json_object_get(save->answers));
     json_object_object_add(root, "tiles", json_object_get(save->tiles));
     save_put_head(out);
@@ -539,7 +540,7 @@ static void save_put(struct saved_page *save, FILE *out)
     json_object_put(root);
 }
 
-int page_save(const char *run_dir, const char *file, struct err *err)
+int page_save(const char *run_dir, const char *file, struct json_object *report, struct err *err)
 {
     CLEAN(save_fini) struct saved_page save = { 0 };
     CLEAN(file_clean) FILE *out = NULL;
@@ -551,8 +552,8 @@ int page_save(const char *run_dir, const char *file, struct err *err)
     snprintf(part.text, sizeof(part.text), "%s.part", file);
     out = fopen(part.text, "we");
     if (!out)
-        return err_set(err, -errno, "%s: %m", part.text);
-    save_put(&save, out);
+        return err_set(err, -errno, "%s: %m", file);
+    save_put(&save, report, out);
     if (fflush(out) != 0 || ferror(out) || rename(part.text, file) < 0) {
         result = err_set(err, errno ? -errno : -EIO, "%s: %m", file);
         unlink(part.text);

@@ -8,9 +8,13 @@
 #ifndef LOCKSTEP_CONTROL_SITE_API_PAGE_SAVE_H
 #define LOCKSTEP_CONTROL_SITE_API_PAGE_SAVE_H
 
+#include <json-c/json.h>
+
 #include "core/err.h"
 
-/* `file`: replaced when all of it is written.  -ENOENT: the run has no log; -errno. */
-int page_save(const char *run_dir, const char *file, struct err *err);
+/* `file`: replaced when all of it is written.  `report`: the score card, as JSON; NULL: the page has none.  -ENOENT: the run has no
+ * log; -errno.
+ */
+int page_save(const char *run_dir, const char *file, struct json_object *report, struct err *err);
 
 #endif
