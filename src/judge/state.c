@@ -13,6 +13,7 @@
 #include "judge/crash/crash.h"
 #include "judge/crash/crash_private.h"
 #include "judge/ledger.h"
+#include "judge/price.h"
 #include "judge/slow/regress.h"
 #include "judge/slow/stall.h"
 #include "judge/slow/sync.h"
@@ -270,6 +271,8 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
 
             tracked->steps += before_sure;
             tracked->cost_seconds += (double)before_sure * draft->seconds_per_step;
+            tracked->period_seconds +=
+                (double)before_sure * history_period_ms(&judge->history, HISTORY_STEPS) / 1e3;
         }
     }
     tracked->seen_step = state_newest_step(judge);
@@ -351,25 +354,6 @@ int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64
     return mono_ns;
 }
 
-double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag)
-{
-    if (!judge->program_ready)
-        return -1;
-    return (double)(program_replayed_ns(judge->program) -
-                    program_without_ns(judge->program, flag)) /
-           1e6;
-}
-
-double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank)
-{
-    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
-
-    if (!flag)
-        return -1;
-    flag[rank] = 1;
-    return judge_state_cost_ms(judge, flag);
-}
-
 struct detect_rule judge_state_rule(const struct judge_state *judge, double series, double share)
 {
     double period_ms = history_period_ms(&judge->history, HISTORY_STEPS);
@@ -437,7 +421,9 @@ static void state_verdict_table_age(struct judge_state *judge, const struct past
         } else if (past->step == tracked->seen_step && !hung) {
             tracked->steps++;
             tracked->cost_seconds += tracked->step_seconds;
+            tracked->period_seconds += (double)past->measured_ns / 1e9;
             tracked->verdict.seconds_per_step = tracked->cost_seconds / (double)tracked->steps;
+            price_renew(&tracked->verdict, 1e3 * tracked->period_seconds / (double)tracked->steps);
             tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;
         }
     }

@@ -14,6 +14,7 @@
 #include "core/clean.h"
 #include "judge/confidence.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/stall_private.h"
 
 #define RISEN_LOOKS 3
@@ -279,10 +280,7 @@ static void stall_job_describe(const struct judge_state *judge, struct verdict *
     verdict_because(draft, "ring", "%u of %u ranks wait; none stands out",
                     stall_job_waiting(judge, level / 2), judge->model.world);
     if (cost_ms >= 0)
-        verdict_because(
-            draft, "replay",
-            "each step of %.1f ms would be %.1f ms shorter if batches were ready in time", period,
-            cost_ms);
+        price_because(draft, period, "batches were ready in time");
     verdict_rule_out(draft, LAYER_CPU, "the median rank waits %.1f ms per step for a CPU",
                      stall_typical_ms(judge, steps, split_starved_ns));
     verdict_rule_out(draft, LAYER_GPU,

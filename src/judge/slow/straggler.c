@@ -19,6 +19,7 @@
 #include "core/clean.h"
 #include "judge/confidence.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/stall.h"
 #include "wire/names.h"
 
@@ -230,12 +231,12 @@ static double straggler_confidence(const struct judge_state *judge, uint32_t ran
 }
 
 static void straggler_describe(struct judge_state *judge, struct verdict *draft, uint32_t rank,
-                               uint32_t steps, double excess, double cost_ms)
+                               uint32_t steps, double excess)
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
     split_part *job_step_part = split_local_ns;
-    double own, theirs, period = history_period_ms(history, steps);
+    double own, theirs;
     uint32_t peers;
 
     if (draft->layer == LAYER_GPU)
@@ -253,10 +254,7 @@ static void straggler_describe(struct judge_state *judge, struct verdict *draft,
                         history->host_view ? "host time" : "device idle while the host is",
                         name_of_phase(phase), own, theirs);
     }
-    verdict_because(
-        draft, "replay",
-        "each step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
-        period, cost_ms);
+    price_because(draft, history_period_ms(history, steps), "this rank were as fast as its peers");
     own = history_part_ms(history, rank, steps, split_starved_ns);
     theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
     if (draft->layer == LAYER_CPU)
@@ -321,7 +319,7 @@ static void straggler_draft_verdict(struct judge_state *judge, uint32_t rank,
     draft->since_step = first_slow_step(judge, rank, excess / 3);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = cost_ms / 1e3;
-    straggler_describe(judge, draft, rank, straggler_steps(judge, rule), excess, cost_ms);
+    straggler_describe(judge, draft, rank, straggler_steps(judge, rule), excess);
 }
 
 /* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
@@ -364,7 +362,8 @@ struct straggler_suspect {
 struct straggler_suspects {
     struct straggler_suspect list[SUSPECTS_MAX];
     uint32_t count;
-    uint8_t *flag; /* by rank: suspected, or covered by its node's verdict */
+    uint8_t *
+        who; /* by rank: its place in the list; SUSPECTS_MAX: slow, but another judge's; PRICE_NOBODY */
 };
 
 /* Keeps those with the largest excess. */
@@ -373,8 +372,8 @@ static void suspects_add(struct straggler_suspects *suspects, const struct strag
     uint32_t least = 0;
 
     if (suspects->count < SUSPECTS_MAX) {
+        suspects->who[fresh->rank] = (uint8_t)suspects->count;
         suspects->list[suspects->count++] = *fresh;
-        suspects->flag[fresh->rank] = 1;
         return;
     }
     for (uint32_t i = 1; i < suspects->count; i++) {
@@ -383,8 +382,8 @@ static void suspects_add(struct straggler_suspects *suspects, const struct strag
     }
     if (suspects->list[least].excess_ms >= fresh->excess_ms)
         return;
-    suspects->flag[suspects->list[least].rank] = 0;
-    suspects->flag[fresh->rank] = 1;
+    suspects->who[suspects->list[least].rank] = PRICE_NOBODY;
+    suspects->who[fresh->rank] = (uint8_t)least;
     suspects->list[least] = *fresh;
 }
 
@@ -420,10 +419,8 @@ static bool suspect_is_covered(const struct judge_state *judge, uint32_t rank,
                own * straggler_excess_ms(judge, rank, straggler_steps(judge, rule));
 }
 
-static bool suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
+static void suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
 {
-    bool covered = false;
-
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct straggler_suspect fresh = { .rank = rank };
         const struct tracked_verdict *several;
@@ -433,8 +430,7 @@ static bool suspects_gather(struct judge_state *judge, struct straggler_suspects
         if (!fresh.open || fresh.open->recurs || !still_slow(judge, rank))
             fresh.rule = broken_rule(judge, rank);
         if (several && !fresh.open && suspect_is_covered(judge, rank, several, fresh.rule)) {
-            suspects->flag[rank] = 1;
-            covered = true;
+            suspects->who[rank] = SUSPECTS_MAX;
             continue;
         }
         if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(judge, rank)))
@@ -442,34 +438,9 @@ static bool suspects_gather(struct judge_state *judge, struct straggler_suspects
     }
     /* Those whose batches come late are another judge's, but hold up the step as much. */
     for (uint32_t rank = 0; suspects->count && rank < judge->model.world; rank++) {
-        if (suspects->flag[rank] || !stall_suspects(judge, rank))
-            continue;
-        suspects->flag[rank] = 1;
-        covered = true;
+        if (suspects->who[rank] == PRICE_NOBODY && stall_suspects(judge, rank))
+            suspects->who[rank] = SUSPECTS_MAX;
     }
-    return covered;
-}
-
-/* What a suspect costs.  Of two that are equally slow neither costs anything alone, as the other
- * holds up the step just as much; so each is also taken as the only one left slow, and the
- * mean of both counts.  Of two that is the fair share, and shares add up to what all cost.
- */
-static double suspect_cost_ms(struct judge_state *judge, struct straggler_suspects *suspects,
-                              uint32_t i, double all_ms)
-{
-    uint8_t *flag = suspects->flag;
-    uint32_t rank = suspects->list[i].rank;
-    CLEAN(free_clean) uint8_t *alone = calloc(judge->model.world, 1);
-    double own, last;
-
-    if (!alone)
-        return -1;
-    flag[rank] = 0;
-    last = all_ms - judge_state_cost_ms(judge, flag);
-    flag[rank] = 1;
-    alone[rank] = 1;
-    own = judge_state_cost_ms(judge, alone);
-    return (MAX(0, own) + MAX(0, last)) / 2;
 }
 
 static void suspect_judge(struct judge_state *judge, const struct straggler_suspect *suspect,
@@ -497,26 +468,22 @@ static void suspect_judge(struct judge_state *judge, const struct straggler_susp
 
 static void straggler_step(struct judge_state *judge)
 {
-    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
-    struct straggler_suspects suspects = { .flag = flag };
+    CLEAN(free_clean) uint8_t *who = malloc(judge->model.world + 1);
+    struct straggler_suspects suspects = { .who = who };
     const struct thresholds *limits = &judge->limits;
-    double least = limits->straggler_cost_share * history_period_ms(&judge->history, 5), all;
-    bool covered;
+    double least = limits->straggler_cost_share * history_period_ms(&judge->history, 5);
+    struct price price;
 
-    if (!flag ||
+    if (!who ||
         (judge->history.lengths_vary && judge->history.count < limits->straggler_least_history + 3))
         return; /* lengths differ and it is not known yet what they explain */
-    covered = suspects_gather(judge, &suspects);
+    memset(who, PRICE_NOBODY, judge->model.world);
+    suspects_gather(judge, &suspects);
     if (suspects.count == 0)
         return;
-    all = judge_state_cost_ms(judge, flag);
-    for (uint32_t i = 0; i < suspects.count; i++) {
-        double cost = all;
-
-        if (all >= 0 && (suspects.count > 1 || covered))
-            cost = suspect_cost_ms(judge, &suspects, i, all);
-        suspect_judge(judge, &suspects.list[i], cost, least);
-    }
+    price_ranks(judge, who, SUSPECTS_MAX + 1, &price);
+    for (uint32_t i = 0; i < suspects.count; i++)
+        suspect_judge(judge, &suspects.list[i], price.all_ms < 0 ? -1 : price.cost_ms[i], least);
 }
 
 const struct judge judge_straggler = { .name = "straggler",

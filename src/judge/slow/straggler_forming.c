@@ -12,6 +12,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/state.h"
 
 #define THIRD 10
@@ -138,7 +139,7 @@ static void forming_judge(struct judge_state *judge, uint32_t rank)
                                       judge->limits.straggler_forming_starts *
                                       history_typical_ms(history, rank, THIRD)) {
             open->seen_step = history_back(history, 0)->step;
-            open->step_seconds = MAX(0, judge_state_rank_cost_ms(judge, rank)) / 1e3;
+            open->step_seconds = MAX(0, price_rank_ms(judge, rank)) / 1e3;
         }
         return;
     }

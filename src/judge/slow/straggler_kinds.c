@@ -16,6 +16,7 @@
 
 #include "core/clean.h"
 #include "judge/confidence.h"
+#include "judge/price.h"
 #include "judge/slow/straggler.h"
 #include "wire/names.h"
 
@@ -211,10 +212,8 @@ static void straggler_recurring_accuse(struct judge_state *judge, uint32_t rank,
         verdict_because(&draft, "ring",
                         "host time in %s in the newest of them: %.1f ms, peers %.1f ms",
                         name_of_phase(phase), own_ms, peers_ms);
-    verdict_because(
-        &draft, "replay",
-        "the step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
-        (double)history_back(&judge->history, 0)->measured_ns / 1e6, cost);
+    price_because(&draft, history_period_ms(&judge->history, window),
+                  "this rank were as fast as its peers");
     if (pattern->starved_ms < judge->limits.straggler_cpu_share * pattern->excess_ms)
         verdict_rule_out(&draft, LAYER_CPU, "waits %.1f ms for a CPU in these steps",
                          pattern->starved_ms);
@@ -242,14 +241,14 @@ static void recurring_judge(struct judge_state *judge, const struct hits *hits,
         if (!open->recurs || pattern->runs < limits->straggler_recurs_stay)
             return;
         open->seen_step = past->step;
-        open->step_seconds = now ? MAX(0, judge_state_rank_cost_ms(judge, rank)) / 1e3 : 0;
+        open->step_seconds = now ? MAX(0, price_rank_ms(judge, rank)) / 1e3 : 0;
         return;
     }
     if (!now || pattern->runs < limits->straggler_recurs ||
         pattern->hits > limits->straggler_recurs_most * window ||
         straggler_chance_of(judge, hits, pattern->runs) > limits->straggler_chance)
         return;
-    cost = judge_state_rank_cost_ms(judge, rank);
+    cost = price_rank_ms(judge, rank);
     if (cost * pattern->hits / window >
         limits->straggler_cost_share * history_period_ms(&judge->history, window))
         straggler_recurring_accuse(judge, rank, pattern, window, cost);
