@@ -15,6 +15,7 @@
 #include "judge/ledger.h"
 #include "judge/price.h"
 #include "judge/slow/regress.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/stall.h"
 #include "judge/slow/sync.h"
 #include "judge/step/clock.h"
@@ -46,6 +47,8 @@ int judge_state_init(struct judge_state *judge, const char *run)
     if (result == 0)
         result = stall_create(&judge->stall);
     if (result == 0)
+        result = signals_create(&judge->signals);
+    if (result == 0)
         result = sync_create(&judge->sync);
     if (result < 0)
         judge_state_fini(judge);
@@ -63,6 +66,7 @@ void judge_state_fini(struct judge_state *judge)
     regress_destroy(judge->regress);
     hang_destroy(judge->hang);
     stall_destroy(judge->stall);
+    signals_destroy(judge->signals);
     sync_destroy(judge->sync);
     history_fini(&judge->history);
     model_fini(&judge->model);
@@ -75,7 +79,7 @@ size_t judge_state_bytes(const struct judge_state *judge)
            program_bytes(judge->program) + history_bytes(&judge->history) +
            judge->verdicts.count * sizeof(struct tracked_verdict) + ledger_book_bytes(judge->book) +
            corrupt_book_bytes(judge->corrupt) + hang_bytes(judge->hang) +
-           stall_bytes(judge->stall) + sync_bytes(judge->sync);
+           stall_bytes(judge->stall) + signals_bytes(judge->signals) + sync_bytes(judge->sync);
 }
 
 /* Other processes, perhaps elsewhere: what was typical of the ones before says nothing of them. */
@@ -85,6 +89,7 @@ static void state_forget_steps(struct judge_state *judge)
     corrupt_attempt(judge->corrupt);
     hang_attempt(judge);
     stall_attempt(judge->stall);
+    signals_attempt(judge->signals);
     sync_attempt(judge);
     for (uint32_t i = 0; i < judge->model.nodes; i++)
         judge->model.node[i].level = 0;

@@ -80,6 +80,7 @@ struct corrupt_book; /* corrupt.h */
 struct regress;      /* regress.h */
 struct hang;         /* hang.h */
 struct stall;        /* stall.h */
+struct signals;      /* signals.h */
 struct sync;         /* sync.h */
 
 #define POINT_NAMED 8 /* ranks of a side that are known by number */
@@ -108,6 +109,7 @@ struct judge_state {
     struct corrupt_book *corrupt;
     struct regress *regress;
     struct hang *hang;
+    struct signals *signals;
     struct stall *stall;
     struct sync *sync;
     const struct job_step *job_step; /* the newest step, while the judges look at it; else NULL */

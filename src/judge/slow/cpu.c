@@ -15,6 +15,7 @@
 
 #include "core/clean.h"
 #include "judge/confidence.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
 
@@ -133,7 +134,7 @@ static bool cpu_ranks_stand_out(const struct judge_state *judge, uint32_t node)
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world && count < 2; rank++)
-        count += judge->model.rank[rank].node == node && straggler_suspects(judge, rank);
+        count += judge->model.rank[rank].node == node && signals_slow_steps(judge, rank) > 0;
     return count == 2;
 }
 

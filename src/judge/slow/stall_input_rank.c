@@ -8,8 +8,8 @@
 #include "core/clean.h"
 #include "judge/confidence.h"
 #include "judge/price.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/stall_private.h"
-#include "judge/slow/straggler.h"
 
 #define SUSPECTS_MAX 32
 
@@ -97,7 +97,7 @@ static double ranks_cost_ms(struct judge_state *judge, const uint8_t *flag)
     struct price price;
 
     for (uint32_t rank = 0; who && rank < judge->model.world; rank++)
-        who[rank] = flag[rank] ? 0 : straggler_suspects(judge, rank) ? 1 : PRICE_NOBODY;
+        who[rank] = flag[rank] ? 0 : signals_slow_steps(judge, rank) ? 1 : PRICE_NOBODY;
     if (!who)
         return -1;
     price_ranks(judge, who, 2, &price);
