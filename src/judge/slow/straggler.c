@@ -80,10 +80,8 @@ static double straggler_excess_ms(const struct judge_state *judge, uint32_t rank
 /* How much longer than its peers it waits for a CPU. */
 static double straggler_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    uint32_t peers;
-
-    return history_part_ms(&judge->history, rank, steps, split_starved_ns) -
-           history_peers_ms(&judge->history, &judge->model, rank, steps, split_starved_ns, &peers);
+    return history_starved_ms(&judge->history, rank, steps) -
+           history_peers_starved_ms(&judge->history, &judge->model, rank, steps);
 }
 
 #define NEIGHBOURS 16 /* ranks of a node that are looked at */
@@ -94,13 +92,13 @@ static double straggler_starved_ms(const struct judge_state *judge, uint32_t ran
 static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
     const struct model_rank *all = judge->model.rank;
-    double own = history_part_ms(&judge->history, rank, steps, split_starved_ns);
+    double own = history_starved_ms(&judge->history, rank, steps);
     double more = straggler_starved_ms(judge, rank, steps), value[NEIGHBOURS];
     uint32_t used = 0;
 
     for (uint32_t other = 0; other < judge->model.world && used < NEIGHBOURS; other++) {
         if (other != rank && all[other].node == all[rank].node)
-            value[used++] = history_part_ms(&judge->history, other, steps, split_starved_ns);
+            value[used++] = history_starved_ms(&judge->history, other, steps);
     }
     return used ? more - MAX(0, own - median_f64(value, used)) : more;
 }
@@ -160,8 +158,8 @@ static void straggler_describe(struct judge_state *judge, struct verdict *draft,
                         name_of_phase(phase), own, theirs);
     }
     price_because(draft, history_period_ms(history, steps), "this rank were as fast as its peers");
-    own = history_part_ms(history, rank, steps, split_starved_ns);
-    theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
+    own = history_starved_ms(history, rank, steps);
+    theirs = history_peers_starved_ms(history, model, rank, steps);
     if (draft->layer == LAYER_CPU)
         verdict_because(draft, "schedstat",
                         "runnable but waiting for a CPU %.1f ms per step, peer median %.1f ms", own,
