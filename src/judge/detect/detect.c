@@ -166,7 +166,8 @@ double detect_past_rise(const struct detect_past *past, double least)
 
 bool detect_past_is_high(const struct detect_past *past, double value, double least)
 {
-    return detect_past_known(past) && value - past->mean > MAX(DETECT_KEEP * least, BLUR * past->noise);
+    return detect_past_known(past) &&
+           value - past->mean > MAX(DETECT_KEEP * least, BLUR * past->noise);
 }
 
 uint32_t detect_since(const struct detect *detect, double bar)
@@ -232,7 +233,8 @@ void detect_past_put(struct detect_past *past, double value, const struct detect
         past->hold = DETECT_DELAY;
     }
     past->newest[past->count++ % DETECT_DELAY] = (float)value;
-    if (past->risen && detect_past_now(past, DETECT_DELAY / 2) - past->mean < DETECT_KEEP * rule->least) {
+    if (past->risen &&
+        detect_past_now(past, DETECT_DELAY / 2) - past->mean < DETECT_KEEP * rule->least) {
         past->risen = false;
         past->hold = DETECT_DELAY;
         past->test = (struct detect){ 0 };

@@ -19,13 +19,14 @@ const struct signal signal_table[SERIES_COUNT] = {
     [SERIES_COMPUTE] = { "device compute", split_compute_ns, LAYER_GPU },
 };
 
-#define LEAST_LOOKS 4  /* that an alarm rests on */
-#define BOUND 4        /* deviations: one that is further off says no more about the next ones */
+#define LEAST_LOOKS 4 /* that an alarm rests on */
+#define BOUND 4       /* deviations: one that is further off says no more about the next ones */
 #define CLEARLY(off) ((double)(off) > BOUND / 2 ? (double)(off) : 0) /* not by noise */
-#define FAR_NOISES 8   /* what is far: so many deviations ... */
-#define FAR_TIMES 4    /* ... and so many times the least excess that counts */
-#define USUAL 0.0005   /* part of steps in which a rank of a healthy job is far off: pauses, retries */
-#define OFTEN 0.15     /* ... and one that comes and goes */
+#define FAR_NOISES 8 /* what is far: so many deviations ... */
+#define FAR_TIMES 4  /* ... and so many times the least excess that counts */
+#define USUAL                                                                                      \
+    0.0005         /* part of steps in which a rank of a healthy job is far off: pauses, retries */
+#define OFTEN 0.15 /* ... and one that comes and goes */
 #define JOB_OFTEN 0.4  /* ... and some rank of a job in which it moves */
 #define JOB_LOOKS 12   /* in which it must have been */
 #define MEMORY 32      /* observations that count for how often others are far off */
@@ -35,11 +36,11 @@ const struct signal signal_table[SERIES_COUNT] = {
 struct rank_tests {
     struct detect test[SERIES_COUNT];
     struct detect_hits hits;
-    float sum[SERIES_COUNT]; /* of the steps of the next observation */
-    float off[SERIES_COUNT]; /* deviations of this one */
-    float far_share;         /* of the last observations */
+    float sum[SERIES_COUNT];       /* of the steps of the next observation */
+    float off[SERIES_COUNT];       /* deviations of this one */
+    float far_share;               /* of the last observations */
     float usual_off[SERIES_COUNT]; /* ... and by how much it was clearly off in them, on average */
-    uint32_t since;          /* steps since it became slow; 0: it is not */
+    uint32_t since;                /* steps since it became slow; 0: it is not */
     bool far, comes;
 };
 
@@ -106,9 +107,8 @@ double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t
 bool signals_is_far(const struct judge_state *judge, const struct past_step *past, uint32_t rank)
 {
     double starved = (double)split_starved_ns(&past->split[rank]) / 1e6;
-    double least =
-        FAR_TIMES * MAX(judge->limits.straggler_share * (double)past->typical_ms[rank],
-                        judge->limits.straggler_least_excess / FAR_TIMES);
+    double least = FAR_TIMES * MAX(judge->limits.straggler_share * (double)past->typical_ms[rank],
+                                   judge->limits.straggler_least_excess / FAR_TIMES);
 
     for (int series = 0; series < SERIES_COUNT; series++) {
         if (signals_value(past, series, rank) - starved >
@@ -156,8 +156,7 @@ static void tests_look(const struct signals *signals, struct rank_tests *tests)
         detect_step_most(&tests->test[series], off, signals->bar,
                          MIN(1.1 * signals->bar / LEAST_LOOKS, -log(usual)));
     }
-    tests->comes =
-        detect_hits_step(&tests->hits, tests->far, usual, rate, signals->hits_bar);
+    tests->comes = detect_hits_step(&tests->hits, tests->far, usual, rate, signals->hits_bar);
 }
 
 /* The larger of both: noise hides, it does not slow devices down. */
@@ -223,8 +222,8 @@ static void tests_forget(struct signals *signals, struct rank_tests *tests)
     tests->far_share = (float)(fade * (double)tests->far_share + (tests->far ? 1.0 / MEMORY : 0));
     signals->far_share += (double)tests->far_share;
     for (int series = 0; series < SERIES_COUNT; series++) {
-        tests->usual_off[series] = (float)(fade * (double)tests->usual_off[series] +
-                                           CLEARLY(tests->off[series]) / MEMORY);
+        tests->usual_off[series] =
+            (float)(fade * (double)tests->usual_off[series] + CLEARLY(tests->off[series]) / MEMORY);
         signals->usual_off[series] += (double)tests->usual_off[series];
     }
     tests->far = false;
@@ -241,14 +240,13 @@ static void job_learn(struct signals *signals)
         return;
     if (signals->job_share < 0)
         signals->job_share = left;
-    signals->job_share += (left - signals->job_share) /
-                          MIN(JOB_MEMORY, (double)signals->looks - HISTORY_STEPS);
+    signals->job_share +=
+        (left - signals->job_share) / MIN(JOB_MEMORY, (double)signals->looks - HISTORY_STEPS);
 }
 
 static void job_look(struct signals *signals)
 {
-    double usual =
-        MIN(0.95, MAX(signals->world * signals->summed * USUAL, signals->job_share));
+    double usual = MIN(0.95, MAX(signals->world * signals->summed * USUAL, signals->job_share));
     bool hit = false;
 
     for (uint32_t rank = 0; rank < signals->world && !hit; rank++)

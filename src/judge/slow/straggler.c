@@ -113,6 +113,24 @@ double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uin
     return MAX(0, excess - starved);
 }
 
+/* Whether waiting for a CPU explains a large part of what it took longer, in the steps of which the kernel tells both. */
+static bool straggler_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+{
+    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0;
+    double excess = 0;
+
+    for (uint32_t back = 0; back < count; back++) {
+        const struct past_step *past = history_back(&judge->history, back);
+
+        if (!past->split[rank].present || !split_tells_cpu(&past->split[rank]))
+            continue;
+        excess += (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
+        used++;
+    }
+    return used > 0 && straggler_starved_ms(judge, rank, steps) * used >
+                           judge->limits.straggler_cpu_share * MAX(0, excess);
+}
+
 /* ---- the verdict ---- */
 
 static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t rank, uint32_t steps,
@@ -120,7 +138,7 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
 {
     const struct history *history = &judge->history;
 
-    if (straggler_starved_ms(judge, rank, steps) > judge->limits.straggler_cpu_share * excess)
+    if (straggler_is_starved(judge, rank, steps))
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
         judge->limits.straggler_gpu_share * excess)
@@ -209,10 +227,9 @@ static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t s
                             double cost_ms, struct verdict *draft)
 {
     double excess = straggler_excess_ms(judge, rank, steps);
-    const struct confidence basis = { .best = 0.98,
-                                      .margin = MAX(1, excess /
-                                                           signals_least_ms(judge, rank, steps)),
-                                      .rank = rank };
+    const struct confidence basis = {
+        .best = 0.98, .margin = MAX(1, excess / signals_least_ms(judge, rank, steps)), .rank = rank
+    };
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
                                .confidence = confidence_of(judge, &basis),

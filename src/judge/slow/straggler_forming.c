@@ -91,9 +91,9 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
     trend.ms_per_step = (one + two) / (2 * THIRD);
     if (one <= 0 || two <= 0 || one > ALIKE * two || two > ALIKE * one || trend.third_ms[2] < least)
         return false;
-    trend.steps = (COSTS * history_period_ms(history, THIRD) - trend.third_ms[2]) /
-                      trend.ms_per_step -
-                  THIRD / 2.0;
+    trend.steps =
+        (COSTS * history_period_ms(history, THIRD) - trend.third_ms[2]) / trend.ms_per_step -
+        THIRD / 2.0;
     *ret = trend;
     return trend.steps > 0 && trend.steps < HORIZON &&
            straggler_slope_deviations(judge, series, rank, least / 6) > sqrt(2 * bar);
@@ -119,8 +119,7 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
         series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
         trend->third_ms[1], trend->third_ms[2], THIRD);
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
-                    100 * COSTS,
-                    (unsigned long long)(past->step + (uint64_t)trend->steps));
+                    100 * COSTS, (unsigned long long)(past->step + (uint64_t)trend->steps));
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         tracked->recurs = true;

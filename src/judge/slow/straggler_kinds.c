@@ -24,7 +24,8 @@ static double straggler_off_ms(const struct past_step *past, uint32_t rank)
     return (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
 }
 
-static void pattern_add(struct straggler_pattern *pattern, const struct past_step *past, bool begins)
+static void pattern_add(struct straggler_pattern *pattern, const struct past_step *past,
+                        bool begins)
 {
     if (pattern->hits++ == 0)
         pattern->first = past->step;
@@ -121,8 +122,7 @@ static void straggler_comes_accuse(struct judge_state *judge,
         gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits, window,
         pattern->runs);
     if (!gpu && in_phase && phase)
-        verdict_because(&draft, "ring",
-                        "host time in %s in these steps: %.1f ms, peers %.1f ms",
+        verdict_because(&draft, "ring", "host time in %s in these steps: %.1f ms, peers %.1f ms",
                         name_of_phase(phase), own_ms, peers_ms);
     price_because(&draft, history_period_ms(&judge->history, window),
                   "this rank were as fast as its peers");

@@ -9,12 +9,12 @@
 
 struct straggler_pattern { /* of a rank over the steps that are kept */
     uint32_t rank, window;
-    uint32_t hits, runs;        /* steps in which it was far off; how often that began */
-    uint32_t span, slow;        /* steps since the first of them; those that were about as slow */
-    uint64_t first, last;       /* such steps */
-    uint32_t gap, gaps;         /* between its first two beginnings, and how many are like that */
-    uint64_t began;             /* the newest beginning */
-    double excess_ms, mean_ms;  /* over its hits; over the window */
+    uint32_t hits, runs;       /* steps in which it was far off; how often that began */
+    uint32_t span, slow;       /* steps since the first of them; those that were about as slow */
+    uint64_t first, last;      /* such steps */
+    uint32_t gap, gaps;        /* between its first two beginnings, and how many are like that */
+    uint64_t began;            /* the newest beginning */
+    double excess_ms, mean_ms; /* over its hits; over the window */
     double compute_ms, starved_ms; /* over its hits */
 };
 

@@ -65,7 +65,7 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     if (world != history->world) {
         history_fini(history);
         history->world = world;
-        }
+    }
     past = &history->step[history->count % HISTORY_STEPS];
     if (!past->split) {
         past->split = malloc(world * sizeof(*past->split));
@@ -448,7 +448,7 @@ double history_starved_ms(const struct history *history, uint32_t rank, uint32_t
     for (uint32_t i = 0; i < count; i++) {
         const struct rank_split *split = &history_back(history, i)->split[rank];
 
-        if (!split->present)
+        if (!split->present || !split_tells_cpu(split))
             continue;
         sum += (double)split_starved_ns(split) / 1e6;
         used++;

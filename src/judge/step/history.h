@@ -49,7 +49,7 @@ struct history {
     bool host_view;      /* no device times in the newest step: host phases stand for the work */
     double explained;    /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;
-    double base_period_ms; /* typical period of the steps before anything went wrong */
+    double base_period_ms;        /* typical period of the steps before anything went wrong */
     struct node_typical *typical; /* by node */
     uint32_t nodes;
 };
@@ -88,8 +88,8 @@ double history_part_ms(const struct history *history, uint32_t rank, uint32_t st
 double history_peers_ms(const struct history *history, const struct model *model, uint32_t rank,
                         uint32_t steps, split_part *part, uint32_t *count);
 
-/* Runnable but without a CPU, a step of the last n: the mean, since the kernel tells it of one step for several short ones;
- * and the median of that over the rank's peers.
+/* Runnable but without a CPU, a step of the last n: the mean over those of which the kernel tells it, which are few where steps
+ * are short; and the median of that over the rank's peers.
  */
 double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_peers_starved_ms(const struct history *history, const struct model *model,
