@@ -15,8 +15,7 @@
 struct thresholds { /* thresholds.c says what each means, and why it is what it is */
     double straggler_share, straggler_least_excess, straggler_cost_share;
     double straggler_cpu_share;
-    double cpu_pressure_least, cpu_pressure_times, cpu_slower, cpu_host_share, cpu_worst_share;
-    double cpu_strong_least, cpu_strong_slower, cpu_stay_share;
+
     double imbalance_data_explained, imbalance_data_share, imbalance_stage_heavier;
     double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
     double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
@@ -33,8 +32,8 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double verdict_look, detect_false_alarms;
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
     double checkpoint_least_usual, checkpoint_least_share;
-    double cpu_steps, cpu_bad_steps, cpu_strong_steps, cpu_few_nodes, cpu_wait_share;
-    double cpu_slight, cpu_slight_steps, cpu_slight_bad_steps;
+    double cpu_share, cpu_few_nodes, cpu_wait_share;
+
     double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
     double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;

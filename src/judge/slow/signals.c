@@ -56,6 +56,9 @@ struct signals {
     uint32_t job_seen;               /* observations that were hits, newest in bit 0 */
     uint32_t looks;
     bool uneven;
+    struct detect_past *node; /* by node: waiting for a CPU, ms */
+    double *starved_ms; /* by node: the same, of the newest step; -1: the kernel tells nothing */
+    uint32_t nodes;
 };
 
 int signals_create(struct signals **ret)
@@ -71,24 +74,34 @@ int signals_create(struct signals **ret)
 
 void signals_destroy(struct signals *signals)
 {
-    if (signals)
-        free(signals->rank);
+    if (!signals)
+        return;
+    free(signals->rank);
+    free(signals->node);
+    free(signals->starved_ms);
     free(signals);
 }
 
 size_t signals_bytes(const struct signals *signals)
 {
-    return sizeof(*signals) + signals->world * sizeof(*signals->rank);
+    return sizeof(*signals) + signals->world * sizeof(*signals->rank) +
+           signals->nodes * (sizeof(*signals->node) + sizeof(*signals->starved_ms));
 }
 
 void signals_attempt(struct signals *signals)
 {
-    struct rank_tests *rank = signals->rank;
-    uint32_t world = signals->world;
+    struct signals kept = *signals;
 
-    if (rank)
-        memset(rank, 0, world * sizeof(*rank));
-    *signals = (struct signals){ .rank = rank, .world = world, .job_share = -1 };
+    if (kept.rank)
+        memset(kept.rank, 0, kept.world * sizeof(*kept.rank));
+    if (kept.node)
+        memset(kept.node, 0, kept.nodes * sizeof(*kept.node));
+    *signals = (struct signals){ .rank = kept.rank,
+                                 .world = kept.world,
+                                 .node = kept.node,
+                                 .starved_ms = kept.starved_ms,
+                                 .nodes = kept.nodes,
+                                 .job_share = -1 };
     memset(signals->slowest, 0xff, sizeof(signals->slowest));
 }
 
@@ -259,6 +272,59 @@ static void job_look(struct signals *signals)
                       signals->job.hits >= JOB_LOOKS;
 }
 
+/* ---- nodes ---- */
+
+static bool signals_nodes_room(struct judge_state *judge, struct signals *signals)
+{
+    uint32_t nodes = judge->model.nodes;
+    struct detect_past *node;
+    double *starved_ms;
+
+    if (nodes <= signals->nodes)
+        return true;
+    starved_ms = realloc(signals->starved_ms, nodes * sizeof(*starved_ms));
+    if (!starved_ms)
+        return false;
+    signals->starved_ms = starved_ms;
+    node = realloc(signals->node, nodes * sizeof(*node));
+    if (!node)
+        return false;
+    signals->node = node;
+    memset(node + signals->nodes, 0, (nodes - signals->nodes) * sizeof(*node));
+    signals->nodes = nodes;
+    return true;
+}
+
+static void signals_nodes_step(struct judge_state *judge, struct signals *signals)
+{
+    const struct past_step *past = history_back(&judge->history, 0);
+    struct detect_rule rule = judge_state_rule(
+        judge, judge->model.nodes, judge->limits.cpu_share * judge->limits.cpu_wait_share);
+
+    if (judge->history.count <= judge->limits.verdict_warm_up ||
+        !signals_nodes_room(judge, signals))
+        return;
+    for (uint32_t node = 0; node < signals->nodes; node++)
+        signals->starved_ms[node] = -1;
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        const struct rank_split *split = &past->split[rank];
+        uint32_t node = judge->model.rank[rank].node;
+
+        if (node < signals->nodes && split->present && split_tells_cpu(split))
+            signals->starved_ms[node] =
+                MAX(signals->starved_ms[node], (double)split_starved_ns(split) / 1e6);
+    }
+    for (uint32_t node = 0; node < signals->nodes; node++) {
+        if (signals->starved_ms[node] >= 0)
+            detect_past_put(&signals->node[node], signals->starved_ms[node], &rule);
+    }
+}
+
+const struct detect_past *signals_node(const struct judge_state *judge, uint32_t node)
+{
+    return node < judge->signals->nodes ? &judge->signals->node[node] : NULL;
+}
+
 static bool signals_room(struct judge_state *judge, struct signals *signals)
 {
     if (signals->world == judge->model.world)
@@ -280,6 +346,7 @@ static void signals_step(struct judge_state *judge)
 
     if (!signals_room(judge, signals))
         return;
+    signals_nodes_step(judge, signals);
     signals->slowest[(history->count - 1) % HISTORY_STEPS] = MODEL_NONE;
     /* The first steps are never typical, and lengths explain nothing before some are known. */
     if (history->count < least || (history->lengths_vary && history->count < least + LEAST_LOOKS))

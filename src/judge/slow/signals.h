@@ -33,6 +33,9 @@ bool signals_is_far(const struct judge_state *judge, const struct past_step *pas
 /* The least excess of a rank that counts. */
 double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
 
+/* What the rank of a node that waits longest for a CPU waits, against the node's own past; NULL: not known. */
+const struct detect_past *signals_node(const struct judge_state *judge, uint32_t node);
+
 /* In most of the newest steps some rank is far slower than its peers, more often than usual in this job. */
 bool signals_job_is_uneven(const struct judge_state *judge);
 /* The rank that was, `back` steps ago; MODEL_NONE: none. */
