@@ -13,7 +13,9 @@
 #include "judge/crash/crash.h"
 #include "judge/crash/crash_private.h"
 #include "judge/ledger.h"
+#include "judge/price.h"
 #include "judge/slow/regress.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/stall.h"
 #include "judge/slow/sync.h"
 #include "judge/step/clock.h"
@@ -45,6 +47,8 @@ int judge_state_init(struct judge_state *judge, const char *run)
     if (result == 0)
         result = stall_create(&judge->stall);
     if (result == 0)
+        result = signals_create(&judge->signals);
+    if (result == 0)
         result = sync_create(&judge->sync);
     if (result < 0)
         judge_state_fini(judge);
@@ -62,6 +66,7 @@ void judge_state_fini(struct judge_state *judge)
     regress_destroy(judge->regress);
     hang_destroy(judge->hang);
     stall_destroy(judge->stall);
+    signals_destroy(judge->signals);
     sync_destroy(judge->sync);
     history_fini(&judge->history);
     model_fini(&judge->model);
@@ -74,7 +79,7 @@ size_t judge_state_bytes(const struct judge_state *judge)
            program_bytes(judge->program) + history_bytes(&judge->history) +
            judge->verdicts.count * sizeof(struct tracked_verdict) + ledger_book_bytes(judge->book) +
            corrupt_book_bytes(judge->corrupt) + hang_bytes(judge->hang) +
-           stall_bytes(judge->stall) + sync_bytes(judge->sync);
+           stall_bytes(judge->stall) + signals_bytes(judge->signals) + sync_bytes(judge->sync);
 }
 
 /* Other processes, perhaps elsewhere: what was typical of the ones before says nothing of them. */
@@ -84,6 +89,7 @@ static void state_forget_steps(struct judge_state *judge)
     corrupt_attempt(judge->corrupt);
     hang_attempt(judge);
     stall_attempt(judge->stall);
+    signals_attempt(judge->signals);
     sync_attempt(judge);
     for (uint32_t i = 0; i < judge->model.nodes; i++)
         judge->model.node[i].level = 0;
@@ -270,6 +276,8 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
 
             tracked->steps += before_sure;
             tracked->cost_seconds += (double)before_sure * draft->seconds_per_step;
+            tracked->period_seconds +=
+                (double)before_sure * history_period_ms(&judge->history, HISTORY_STEPS) / 1e3;
         }
     }
     tracked->seen_step = state_newest_step(judge);
@@ -351,25 +359,6 @@ int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64
     return mono_ns;
 }
 
-double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag)
-{
-    if (!judge->program_ready)
-        return -1;
-    return (double)(program_replayed_ns(judge->program) -
-                    program_without_ns(judge->program, flag)) /
-           1e6;
-}
-
-double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank)
-{
-    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
-
-    if (!flag)
-        return -1;
-    flag[rank] = 1;
-    return judge_state_cost_ms(judge, flag);
-}
-
 struct detect_rule judge_state_rule(const struct judge_state *judge, double series, double share)
 {
     double period_ms = history_period_ms(&judge->history, HISTORY_STEPS);
@@ -437,7 +426,9 @@ static void state_verdict_table_age(struct judge_state *judge, const struct past
         } else if (past->step == tracked->seen_step && !hung) {
             tracked->steps++;
             tracked->cost_seconds += tracked->step_seconds;
+            tracked->period_seconds += (double)past->measured_ns / 1e9;
             tracked->verdict.seconds_per_step = tracked->cost_seconds / (double)tracked->steps;
+            price_renew(&tracked->verdict, 1e3 * tracked->period_seconds / (double)tracked->steps);
             tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;
         }
     }

@@ -28,6 +28,7 @@ struct tracked_verdict { /* one verdict over its life */
     uint64_t steps;        /* it was open in */
     double step_seconds;   /* what the newest step lost to it */
     double cost_seconds;   /* ... summed over all its steps */
+    double period_seconds; /* these steps took */
     uint32_t attempt;      /* of a crash or hang: the one that ended with it */
     int status;            /* of a crash: how its culprit ended */
     bool restarted;        /* of a crash: workers were begun again since, within the attempt */
@@ -79,6 +80,7 @@ struct corrupt_book; /* corrupt.h */
 struct regress;      /* regress.h */
 struct hang;         /* hang.h */
 struct stall;        /* stall.h */
+struct signals;      /* signals.h */
 struct sync;         /* sync.h */
 
 #define POINT_NAMED 8 /* ranks of a side that are known by number */
@@ -107,6 +109,7 @@ struct judge_state {
     struct corrupt_book *corrupt;
     struct regress *regress;
     struct hang *hang;
+    struct signals *signals;
     struct stall *stall;
     struct sync *sync;
     const struct job_step *job_step; /* the newest step, while the judges look at it; else NULL */
@@ -186,9 +189,6 @@ int64_t judge_state_step_real_ns(const struct judge_state *judge,
                                  uint64_t step); /* when it began; 0: not in the window */
 /* A time of a rank's node on the run's clock. */
 int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64_t mono_ns);
-/* Cost of a step to all ranks, had `flag`ged ranks been as their peers; -1: not known (no fit). */
-double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag);
-double judge_state_rank_cost_ms(struct judge_state *judge, uint32_t rank);
 /* From when on one of so many series has risen: by `share` of a step at least, and as rarely by chance as the site asks. */
 struct detect_rule judge_state_rule(const struct judge_state *judge, double series, double share);
 

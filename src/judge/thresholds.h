@@ -13,10 +13,9 @@
 #include "core/err.h"
 
 struct thresholds { /* thresholds.c says what each means, and why it is what it is */
-    double straggler_least_history, straggler_least_excess, straggler_cost_share;
-    double straggler_stay_share, straggler_cpu_share;
-    double cpu_pressure_least, cpu_pressure_times, cpu_slower, cpu_host_share, cpu_worst_share;
-    double cpu_strong_least, cpu_strong_slower, cpu_stay_share;
+    double straggler_share, straggler_least_excess, straggler_cost_share;
+    double straggler_cpu_share;
+
     double imbalance_data_explained, imbalance_data_share, imbalance_stage_heavier;
     double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
     double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
@@ -27,28 +26,20 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
     double corrupt_frozen_updates, corrupt_nan_steps;
     double corrupt_jump_share, corrupt_jump_noises, corrupt_jump_steps;
-    double straggler_share_3, straggler_share_6, straggler_share_10, straggler_share_18;
-    double straggler_noises_3, straggler_noises_6, straggler_noises_10, straggler_noises_18;
-    double straggler_gpu_share, straggler_one_phase, straggler_hit_share, straggler_hit_noises;
-    double straggler_recurs, straggler_recurs_window, straggler_recurs_most, straggler_recurs_stay;
-    double straggler_everyday, straggler_chance;
-    double straggler_migrates, straggler_migrates_ranks, straggler_migrates_most;
-    double straggler_migrates_noises;
-    double straggler_forming, straggler_forming_noises, straggler_forming_alike;
-    double straggler_forming_starts, straggler_forming_horizon, straggler_forming_inverted;
+    double straggler_gpu_share, straggler_one_phase;
     double regress_share, regress_stepped;
     double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
     double verdict_look, detect_false_alarms;
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
     double checkpoint_least_usual, checkpoint_least_share;
-    double cpu_steps, cpu_bad_steps, cpu_strong_steps, cpu_few_nodes, cpu_wait_share;
-    double cpu_slight, cpu_slight_steps, cpu_slight_bad_steps;
+    double cpu_share, cpu_few_nodes, cpu_wait_share;
+
     double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
     double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;
-    double checkpoint_least, startup_beat_most, straggler_settled;
+    double checkpoint_least, startup_beat_most;
     double straggler_late_steps, straggler_late_share;
-    double straggler_migrates_past, crash_same, hang_look, hang_stuck_share;
+    double crash_same, hang_look, hang_stuck_share;
     double imbalance_looks, imbalance_fit_steps, imbalance_fit_least, imbalance_vary_share;
     double ledger_data_explained, ledger_typical_least;
     double dumps_unseen_share, dumps_near_end, traces_straggles, traces_fit, diff_alike;

@@ -78,6 +78,8 @@ struct verdict {
     uint64_t since_step, decided_step; /* decided: newest step that the decision rests on */
     int64_t since_real_ns, decided_real_ns, until_real_ns; /* until 0: still so */
     double seconds_per_step, gpu_seconds;
+    /* Of a judge alone, and not sent: what its replay changed; the line about it follows the cost. */
+    const char *shorter_if;
     uint32_t because_count, ruled_out_count, echo_count;
     struct verdict_line because[VERDICT_LINES], ruled_out[VERDICT_LINES], echo[VERDICT_LINES];
     char plan[160], plan_state[24]; /* "" : none */

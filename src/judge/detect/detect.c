@@ -16,7 +16,6 @@ static const double shifts[DETECT_SHIFTS] = { 0.2, 0.5, 1.25, 3 };
 #define LEAST_STEPS 3 /* that an alarm rests on: one that is far off says nothing about the next */
 #define FLOOR 6       /* noise is at least this part of the least rise: durations are rounded */
 #define BLUR 2        /* deviations by which the mean of the usual steps may be too low */
-#define KEEP 0.5      /* part of the least rise below which it is over */
 
 double detect_bar(double alarms, double series, double period_seconds)
 {
@@ -26,14 +25,14 @@ double detect_bar(double alarms, double series, double period_seconds)
                            (MAX(1e-4, period_seconds) * MAX(1e-9, alarms))));
 }
 
-double detect_step(struct detect *detect, double deviations, double bar)
+double detect_step_most(struct detect *detect, double deviations, double bar, double most)
 {
     double found = 0;
 
     for (int i = 0; i < DETECT_SHIFTS; i++) {
         double more = shifts[i] * (deviations - shifts[i] / 2);
 
-        detect->sum[i] += MIN(more, bar / LEAST_STEPS);
+        detect->sum[i] += MIN(more, most);
         if (detect->sum[i] <= 0) {
             detect->sum[i] = detect->excess[i] = 0;
             detect->steps[i] = 0;
@@ -46,6 +45,24 @@ double detect_step(struct detect *detect, double deviations, double bar)
             found = MAX(found, detect->excess[i] / detect->steps[i]);
     }
     return found;
+}
+
+double detect_step(struct detect *detect, double deviations, double bar)
+{
+    return detect_step_most(detect, deviations, bar, bar / LEAST_STEPS);
+}
+
+bool detect_hits_step(struct detect_hits *hits, bool hit, double usual, double rate, double bar)
+{
+    hits->sum += hit ? log(rate / usual) : log((1 - rate) / (1 - usual));
+    if (hits->sum <= 0) {
+        *hits = (struct detect_hits){ 0 };
+        return false;
+    }
+    hits->sum = MIN(hits->sum, 2 * bar);
+    hits->hits += hit;
+    hits->steps++;
+    return hits->sum >= bar;
 }
 
 double detect_noise(const float *value, uint32_t count)
@@ -144,16 +161,16 @@ double detect_past_rise(const struct detect_past *past, double least)
         sorted[i] = detect_past_back(past, i);
     qsort(sorted, count, sizeof(*sorted), detect_order);
     median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2 - past->mean;
-    return median >= KEEP * least ? median : detect_past_now(past, count) - past->mean;
+    return median >= DETECT_KEEP * least ? median : detect_past_now(past, count) - past->mean;
 }
 
 bool detect_past_is_high(const struct detect_past *past, double value, double least)
 {
-    return detect_past_known(past) && value - past->mean > MAX(KEEP * least, BLUR * past->noise);
+    return detect_past_known(past) &&
+           value - past->mean > MAX(DETECT_KEEP * least, BLUR * past->noise);
 }
 
-/* The shortest time that bears an alarm: noise before it makes the others longer. */
-static uint32_t detect_since(const struct detect *detect, double bar)
+uint32_t detect_since(const struct detect *detect, double bar)
 {
     uint32_t since = UINT32_MAX;
 
@@ -216,7 +233,8 @@ void detect_past_put(struct detect_past *past, double value, const struct detect
         past->hold = DETECT_DELAY;
     }
     past->newest[past->count++ % DETECT_DELAY] = (float)value;
-    if (past->risen && detect_past_now(past, DETECT_DELAY / 2) - past->mean < KEEP * rule->least) {
+    if (past->risen &&
+        detect_past_now(past, DETECT_DELAY / 2) - past->mean < DETECT_KEEP * rule->least) {
         past->risen = false;
         past->hold = DETECT_DELAY;
         past->test = (struct detect){ 0 };

@@ -20,6 +20,7 @@
 #define DETECT_PAST 64  /* steps that tell what is usual */
 #define DETECT_DELAY 16 /* steps after which one that raised no alarm is usual */
 #define DETECT_LEAST 8  /* steps before anything is known */
+#define DETECT_KEEP 0.5 /* part of the least rise below which it is over */
 
 /* The bar for `alarms` false ones in a job and week, all `series` of it together. */
 double detect_bar(double alarms, double series, double period_seconds);
@@ -34,6 +35,22 @@ struct detect {                    /* all zero: begin */
  * if there is an alarm; else 0.
  */
 double detect_step(struct detect *detect, double deviations, double bar);
+
+/* The same where one step may add `most` to the evidence: the less, the more often such steps are seen anyway. */
+double detect_step_most(struct detect *detect, double deviations, double bar, double most);
+/* Steps that bear the alarm: the shortest time, since noise before it makes others longer; UINT32_MAX: there is none. */
+uint32_t detect_since(const struct detect *detect, double bar);
+
+/* The same for what is there or not in a step, such as one that is far too long: what comes every few steps, or moves. */
+struct detect_hits { /* all zero: begin */
+    double sum;
+    uint32_t hits, steps; /* since there is evidence */
+};
+
+/* A share `usual` of steps are hits anyway; `rate`: the share that the test is best at, above the usual one and below 1.
+ * Returns whether there is an alarm.
+ */
+bool detect_hits_step(struct detect_hits *hits, bool hit, double usual, double rate, double bar);
 
 /* The deviation of single steps that makes means of several steps vary as they do: steps are not independent of each
  * other, and some are far longer than others.  By the block bootstrap: how much do means of neighbouring steps vary?

@@ -15,43 +15,21 @@
 
 #include "core/clean.h"
 #include "judge/confidence.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
 
-/* How many steps are looked at, and how many of them must be bad. */
-struct sight {
-    uint32_t steps, bad, strong;
+#define LEAST_LOST                                                                                 \
+    1 /* steps that must be lost until it is said: what somebody does for a moment is nothing ... */
+#define MORE_LOST                                                                                  \
+    0.5 /* ... so much more for each doubling of the nodes: of many some are always busy for a moment */
+
+struct cpu_now { /* since a node's ranks wait longer for a CPU */
+    uint32_t steps;
+    double excess_ms; /* of a step, beyond what one slow rank explains */
+    double starved_ms, usual_ms;
+    struct node_typical mean;
 };
-
-static struct sight sight_of(const struct judge_state *judge, uint32_t more)
-{
-    const struct thresholds *limits = &judge->limits;
-
-    return (struct sight){ (uint32_t)limits->cpu_steps + more,
-                           (uint32_t)limits->cpu_bad_steps + more,
-                           (uint32_t)limits->cpu_strong_steps + more };
-}
-
-/* Among many nodes some are always busy for a moment: one more bad step for each doubling of their number. */
-static uint32_t cpu_patience_ns(const struct judge_state *judge)
-{
-    uint32_t most = HISTORY_STEPS - (uint32_t)judge->limits.cpu_steps, more = 0;
-
-    for (double nodes = judge->limits.cpu_few_nodes; nodes < judge->model.nodes; nodes *= 2)
-        more++;
-    return MIN(more, most);
-}
-
-static struct node_typical cpu_node_now(const struct judge_state *judge, uint32_t node,
-                                        struct sight sight)
-{
-    return history_node(&judge->history, node, sight.steps, sight.bad - 1);
-}
-
-static double cpu_pressure_above(const struct judge_state *judge, uint32_t node, struct sight sight)
-{
-    return cpu_node_now(judge, node, sight).pressure - judge->history.typical[node].pressure;
-}
 
 /* The most that one rank is slower than its peers without having waited that much longer for a cpu. */
 static double cpu_own_work_ms(const struct judge_state *judge, uint32_t steps)
@@ -66,85 +44,85 @@ static double cpu_own_work_ms(const struct judge_state *judge, uint32_t steps)
     return most;
 }
 
-/* By how much steps are longer than before, all but the worst of them, beyond what one slow rank explains. */
-static double cpu_excess_of(const struct judge_state *judge, struct sight sight)
+static struct node_typical cpu_node_mean(const struct judge_state *judge, uint32_t node,
+                                         uint32_t steps)
+{
+    struct node_typical mean = { 0 };
+
+    for (uint32_t back = 0; back < steps; back++) {
+        const struct past_step *past = history_back(&judge->history, back);
+
+        if (node >= past->nodes)
+            continue;
+        mean.pressure += past->node[node].pressure / steps;
+        mean.host_ms += past->node[node].host_ms / steps;
+    }
+    return mean;
+}
+
+/* Means, not medians: a step in which a rank got its cpu at once is followed by one in which it did not. */
+static double cpu_period_mean_ms(const struct history *history, uint32_t steps)
+{
+    double sum = 0;
+
+    for (uint32_t back = 0; back < steps; back++)
+        sum += (double)history_back(history, back)->measured_ns / 1e6;
+    return sum / steps;
+}
+
+/* False: its ranks wait no longer for a CPU than they did. */
+static bool cpu_look(const struct judge_state *judge, uint32_t node, struct cpu_now *ret)
 {
     const struct history *history = &judge->history;
-    double longer =
-        history_period_above_ms(history, sight.steps, sight.bad - 1) - history->base_period_ms;
+    const struct detect_past *past = signals_node(judge, node);
+    uint32_t most = MIN(history->count, HISTORY_STEPS);
 
-    return longer > 0 ? MAX(0, longer - cpu_own_work_ms(judge, sight.steps)) : 0;
+    if (!past || !past->risen)
+        return false;
+    ret->steps = MIN(most, MAX(1, past->since * MAX(1, history->look_steps)));
+    ret->usual_ms = past->mean;
+    ret->starved_ms = detect_past_now(past, past->since);
+    ret->mean = cpu_node_mean(judge, node, ret->steps);
+    ret->excess_ms = cpu_period_mean_ms(history, ret->steps) - history->base_period_ms;
+    if (ret->excess_ms > 0)
+        ret->excess_ms = MAX(0, ret->excess_ms - cpu_own_work_ms(judge, ret->steps));
+    return true;
 }
 
-static bool cpu_node_is_starved(const struct judge_state *judge, uint32_t node, struct sight sight,
-                                double scale)
-{
-    const struct node_typical *typical = &judge->history.typical[node];
-    struct node_typical now = cpu_node_now(judge, node, sight);
-    const struct thresholds *limits = &judge->limits;
-    double excess_ms = cpu_excess_of(judge, sight);
-
-    return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
-           now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
-           (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms &&
-           (now.starved_ms - typical->starved_ms) > limits->cpu_wait_share * scale * excess_ms &&
-           excess_ms >= judge->history.base_period_ms * (limits->cpu_slower - 1) * scale;
-}
-
-/* A quota bites in some steps and spares others, but its pressure is there in all of them. */
-static bool cpu_node_is_strangled(const struct judge_state *judge, uint32_t node,
-                                  struct sight sight)
-{
-    const struct node_typical *typical = &judge->history.typical[node];
-    struct node_typical now = history_node(&judge->history, node, sight.steps, sight.strong - 1);
-    const struct thresholds *limits = &judge->limits;
-
-    return now.pressure - typical->pressure > limits->cpu_strong_least &&
-           now.pressure > typical->pressure * limits->cpu_pressure_times &&
-           history_period_above_ms(&judge->history, sight.steps, 0) -
-                   cpu_own_work_ms(judge, sight.steps) >
-               judge->history.base_period_ms * limits->cpu_strong_slower;
-}
-
-/* Slightly slower steps are looked at for longer: what somebody does for a moment is nothing to be told of. */
-static bool cpu_node_is_starved_for_long(const struct judge_state *judge, uint32_t node,
-                                         struct sight sight, double scale)
-{
-    const struct thresholds *limits = &judge->limits;
-    struct sight longer = { MIN(sight.steps + (uint32_t)limits->cpu_slight_steps, HISTORY_STEPS),
-                            sight.bad + (uint32_t)limits->cpu_slight_bad_steps, sight.strong };
-
-    return cpu_excess_of(judge, sight) >=
-               judge->history.base_period_ms * (limits->cpu_slight - 1) ||
-           cpu_node_is_starved(judge, node, longer, scale);
-}
-
-static bool cpu_node_is_short(const struct judge_state *judge, uint32_t node, struct sight sight,
-                              double scale)
-{
-    return cpu_node_is_strangled(judge, node, sight) ||
-           (cpu_node_is_starved(judge, node, sight, scale) &&
-            cpu_node_is_starved_for_long(judge, node, sight, scale));
-}
-
-/* Several of its ranks are slow enough to be named one by one: that is no moment among many. */
+/* Several of its ranks are slow enough to be named one by one: that is no moment. */
 static bool cpu_ranks_stand_out(const struct judge_state *judge, uint32_t node)
 {
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world && count < 2; rank++)
-        count += judge->model.rank[rank].node == node && straggler_suspects(judge, rank);
+        count += judge->model.rank[rank].node == node && signals_slow_steps(judge, rank) > 0;
     return count == 2;
 }
 
-/* The highest pressure of all nodes, above its typical. */
-static double cpu_worst_pressure(const struct judge_state *judge, struct sight sight)
+static double cpu_least_lost(const struct judge_state *judge, uint32_t node)
 {
-    double worst = 0;
+    double least = LEAST_LOST;
 
-    for (uint32_t node = 0; node < judge->model.nodes; node++)
-        worst = MAX(worst, cpu_pressure_above(judge, node, sight));
-    return worst;
+    if (cpu_ranks_stand_out(judge, node))
+        return 0;
+    for (double nodes = judge->limits.cpu_few_nodes; nodes < judge->model.nodes; nodes *= 2)
+        least += MORE_LOST;
+    return least;
+}
+
+/* Steps are longer by what is worth a word, and a large part of that is host time that devices waited for, and time that
+ * somebody waited for a CPU.
+ */
+static bool cpu_is_short(const struct judge_state *judge, uint32_t node, const struct cpu_now *now,
+                         double scale)
+{
+    const struct history *history = &judge->history;
+    const struct thresholds *limits = &judge->limits;
+    double part = limits->cpu_wait_share * scale * now->excess_ms;
+
+    return now->excess_ms >= limits->cpu_share * scale * history->base_period_ms &&
+           now->starved_ms - now->usual_ms > part &&
+           now->mean.host_ms - history->typical[node].host_ms > part;
 }
 
 static int64_t cpu_throttled(const struct rank_split *split)
@@ -157,7 +135,6 @@ static int64_t cpu_delayed(const struct rank_split *split)
     return split->delay_ns;
 }
 
-/* Means, not medians: a step in which a rank got its cpu at once is followed by one in which it did not. */
 static double cpu_node_part_ms(const struct judge_state *judge, uint32_t node, uint32_t steps,
                                split_part *part)
 {
@@ -177,28 +154,16 @@ static double cpu_node_part_ms(const struct judge_state *judge, uint32_t node, u
     return count ? sum / count : 0;
 }
 
-static double cpu_period_mean_ms(const struct history *history, uint32_t steps)
-{
-    uint32_t count = MIN(steps, history->count);
-    double sum = 0;
-
-    for (uint32_t back = 0; back < count; back++)
-        sum += (double)history_back(history, back)->measured_ns / 1e6;
-    return count ? sum / count : 0;
-}
-
-static void cpu_accuse_node(struct judge_state *judge, uint32_t node, struct sight sight)
+static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const struct cpu_now *now)
 {
     const struct history *history = &judge->history;
     const struct node_typical *typical = &history->typical[node];
-    struct node_typical now = cpu_node_now(judge, node, sight);
     const struct confidence basis = { .best = 0.9, .against = AGAINST_PAST };
     struct verdict draft = { .kind = VERDICT_STRAGGLER,
                              .layer = LAYER_CPU,
                              .confidence = confidence_of(judge, &basis) };
-    double throttled_ms = cpu_node_part_ms(judge, node, sight.steps, cpu_throttled);
-    double delayed_ms = cpu_node_part_ms(judge, node, sight.steps, cpu_delayed);
-    double excess_ms = cpu_excess_of(judge, sight);
+    double throttled_ms = cpu_node_part_ms(judge, node, now->steps, cpu_throttled);
+    double delayed_ms = cpu_node_part_ms(judge, node, now->steps, cpu_delayed);
     bool fresh, quota;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
@@ -208,23 +173,24 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, struct sig
     /* A throttled thread also counts as runnable, each of a rank's threads for itself: so it is no matter of which of the
      * two is more.
      */
-    quota = throttled_ms > delayed_ms || throttled_ms > judge->limits.cpu_wait_share * excess_ms;
+    quota =
+        throttled_ms > delayed_ms || throttled_ms > judge->limits.cpu_wait_share * now->excess_ms;
     snprintf(draft.cause, sizeof(draft.cause), "%s",
              quota ? "the cgroup's CPU quota throttles the ranks on this node"
                    : "other processes use the CPUs of the ranks on this node");
-    draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
+    draft.since_step = history_back(history, now->steps - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    draft.seconds_per_step = excess_ms / 1e3;
+    draft.seconds_per_step = now->excess_ms / 1e3;
     verdict_because(&draft, "schedstat",
                     "threads of a rank on node %s wait for a CPU %.1f ms per step together, "
                     "throttled for %.1f ms; %.1f %% of the time, %.1f %% before",
                     judge->model.node[node].name, delayed_ms, throttled_ms,
-                    100 * MIN(1, now.pressure), 100 * MIN(1, typical->pressure));
+                    100 * MIN(1, now->mean.pressure), 100 * MIN(1, typical->pressure));
     verdict_because(&draft, "ring",
-                    "devices wait up to %.1f ms per step for the host, %.1f ms before", now.host_ms,
-                    typical->host_ms);
+                    "devices wait up to %.1f ms per step for the host, %.1f ms before",
+                    now->mean.host_ms, typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
-                    cpu_period_mean_ms(history, sight.steps), history->base_period_ms);
+                    cpu_period_mean_ms(history, now->steps), history->base_period_ms);
     judge_state_find(judge, &draft, &fresh);
 }
 
@@ -243,44 +209,38 @@ static struct tracked_verdict *cpu_node_tracked(const struct judge_state *judge,
     return NULL;
 }
 
-static void node_judge(struct judge_state *judge, uint32_t node, struct sight near,
-                       struct sight far)
+static void cpu_node_judge(struct judge_state *judge, uint32_t node, const struct cpu_now *now)
 {
     struct tracked_verdict *open = cpu_node_tracked(judge, node);
-    double scale = open ? judge->limits.cpu_stay_share : 1;
-    struct sight sight = far;
+    double lost = now->steps * now->excess_ms / judge->history.base_period_ms;
 
-    if (!cpu_node_is_short(judge, node, far, scale)) {
-        if (!cpu_node_is_short(judge, node, near, scale) || !cpu_ranks_stand_out(judge, node))
-            return;
-        sight = near;
-    }
+    if (!cpu_is_short(judge, node, now, open ? DETECT_KEEP : 1))
+        return;
     if (open) {
         open->seen_step = history_back(&judge->history, 0)->step;
-        open->step_seconds = cpu_excess_of(judge, sight) / 1e3;
-    } else {
-        cpu_accuse_node(judge, node, sight);
+        open->step_seconds = now->excess_ms / 1e3;
+    } else if (lost >= cpu_least_lost(judge, node)) {
+        cpu_accuse_node(judge, node, now);
     }
 }
 
+/* Where all nodes are affected, only the worst are named. */
 static void cpu_step(struct judge_state *judge)
 {
-    const struct thresholds *limits = &judge->limits;
-    struct sight near = sight_of(judge, 0), far = sight_of(judge, cpu_patience_ns(judge));
-    double least = limits->cpu_pressure_least * limits->cpu_stay_share, worst;
+    struct cpu_now now;
+    double worst = 0;
 
     if (judge->history.base_period_ms == 0)
         return;
-    worst = cpu_worst_pressure(judge, near);
-    if (worst < least)
-        return;
-    if (far.steps > near.steps)
-        worst = cpu_worst_pressure(judge, far);
     for (uint32_t node = 0; node < judge->model.nodes; node++) {
-        double above = cpu_pressure_above(judge, node, near);
+        const struct detect_past *past = signals_node(judge, node);
 
-        if (above >= least && above >= limits->cpu_worst_share * worst)
-            node_judge(judge, node, near, far);
+        if (past && past->risen)
+            worst = MAX(worst, detect_past_now(past, past->since) - past->mean);
+    }
+    for (uint32_t node = 0; worst > 0 && node < judge->model.nodes; node++) {
+        if (cpu_look(judge, node, &now) && now.starved_ms - now.usual_ms >= DETECT_KEEP * worst)
+            cpu_node_judge(judge, node, &now);
     }
 }
 

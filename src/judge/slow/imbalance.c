@@ -14,6 +14,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/state.h"
 
 /* ---- lengths ---- */
@@ -58,8 +59,8 @@ static void imbalance_data_accuse(struct judge_state *judge, double cost_ms)
         100 * history->explained);
     verdict_because(&draft, "ring", "tokens per rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
-    verdict_because(&draft, "replay", "an even split would save %.1f ms of each %.1f ms step",
-                    cost_ms, history_period_ms(history, slow_imbalance_data_steps(judge)));
+    price_because(&draft, history_period_ms(history, slow_imbalance_data_steps(judge)),
+                  "sequences were split evenly");
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
     judge_state_find(judge, &draft, &fresh);
 }
@@ -166,12 +167,8 @@ static void imbalance_stage_accuse(struct judge_state *judge, const struct stage
                     "device compute of stage %u: %.1f ms, mean of all stages %.1f ms over %u steps",
                     stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms,
                     stages->steps);
-    verdict_because(
-        &draft, "replay",
-        "each step of %.1f ms would be %.1f ms shorter if it had as much work as the other stages",
-        history_period_ms(&judge->history, stages->steps), looks->as_others_ms);
-    verdict_because(&draft, "replay", "an even split of the stages would save %.1f ms per step",
-                    MAX(0, looks->even_ms));
+    price_because(&draft, history_period_ms(&judge->history, stages->steps),
+                  "the work of the stages were split evenly");
     verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take equally long");
     judge_state_find(judge, &draft, &fresh);
 }

@@ -21,6 +21,7 @@
 #include "judge/state.h"
 
 #define KINDS 16
+#define STARVED 0.02  /* of the time, beyond what is typical: such a step says nothing of the job */
 #define LOOKS_MAX 64  /* kept, at most */
 #define BLOCKS 64     /* in which a kind's whole past is kept; when full, two become one */
 #define BLOCK_STEPS 8 /* of a block at first */
@@ -146,8 +147,8 @@ static bool regress_is_explained(const struct judge_state *judge)
     return false;
 }
 
-/* Half of what the judge of scarce cpus needs to speak, on more than a few nodes: of thousands some always
- * have less than they want, and one that goes on is that judge's.
+/* Ranks wait longer for CPUs on more than a few nodes: of thousands some always have less than they want, and one that goes on
+ * is the cpu judge's.
  */
 static bool regress_is_starved(const struct judge_state *judge)
 {
@@ -157,7 +158,7 @@ static bool regress_is_starved(const struct judge_state *judge)
     for (uint32_t node = 0; node < nodes; node++) {
         double typical = MAX(0, judge->history.typical[node].pressure);
 
-        starved += past->node[node].pressure - typical > judge->limits.cpu_pressure_least / 2;
+        starved += past->node[node].pressure - typical > STARVED;
     }
     return starved > nodes / 16;
 }

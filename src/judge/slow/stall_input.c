@@ -14,6 +14,7 @@
 #include "core/clean.h"
 #include "judge/confidence.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/stall_private.h"
 
 #define RISEN_LOOKS 3
@@ -142,12 +143,19 @@ static double stall_level_median(const struct stall_input *input, uint32_t steps
     return median_f64(value, count);
 }
 
+/* Of the step: what a wait must be at least to be said.  Without device times part of it may be hidden. */
+static double stall_least_share(const struct judge_state *judge)
+{
+    return judge->history.host_view ? judge->limits.input_host_share
+                                    : judge->limits.input_cost_share;
+}
+
 static void stall_levels_put(struct judge_state *judge, const struct past_step *past)
 {
     struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
     double period = (double)past->measured_ns / 1e6;
-    struct detect_rule rule = judge_state_rule(judge, 1, limits->input_cost_share);
+    struct detect_rule rule = judge_state_rule(judge, 1, stall_least_share(judge));
     struct stall_level fresh = { .step = past->step, .period_ms = period };
 
     input->newest_ms = stall_newest_most_ms(judge, past);
@@ -201,24 +209,23 @@ static bool input_is_starved(const struct judge_state *judge, uint32_t steps, do
 static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
 {
     const struct stall_input *input = &judge->stall->input;
-    const struct thresholds *limits = &judge->limits;
-    double share = input->past.risen          ? limits->input_cost_share
-                   : judge->history.host_view ? limits->input_host_share
-                                              : limits->input_always_share;
-    double period, least = 1e300, level;
+    double least = stall_least_share(judge), period, level;
     uint32_t steps;
 
     *always = !input->past.risen;
     steps = history_looks(&judge->history, *always ? ALWAYS_LOOKS : RISEN_LOOKS);
-    if (input->count < steps + (uint32_t)limits->verdict_warm_up)
+    if (input->count < steps + (uint32_t)judge->limits.verdict_warm_up)
         return 0;
+    if (*always && !judge->history.host_view)
+        least = MAX(least, judge->limits.input_always_share);
     level = stall_level_median(input, steps, &period);
-    for (uint32_t back = 0; back < steps; back++)
-        least = MIN(least, stall_level_back(input, back)->ms);
-    return level > share * period && least > share * period / 2 &&
-                   !input_is_starved(judge, steps, level, *always)
-               ? steps
-               : 0;
+    if (level - (*always ? 0 : input->past.mean) < least * period)
+        return 0;
+    for (uint32_t back = 0; back < steps; back++) {
+        if (stall_level_back(input, back)->ms < least * period / 2)
+            return 0;
+    }
+    return input_is_starved(judge, steps, level, *always) ? 0 : steps;
 }
 
 static uint64_t stall_job_since(const struct stall_input *input, double least_ms)
@@ -279,10 +286,7 @@ static void stall_job_describe(const struct judge_state *judge, struct verdict *
     verdict_because(draft, "ring", "%u of %u ranks wait; none stands out",
                     stall_job_waiting(judge, level / 2), judge->model.world);
     if (cost_ms >= 0)
-        verdict_because(
-            draft, "replay",
-            "each step of %.1f ms would be %.1f ms shorter if batches were ready in time", period,
-            cost_ms);
+        price_because(draft, period, "batches were ready in time");
     verdict_rule_out(draft, LAYER_CPU, "the median rank waits %.1f ms per step for a CPU",
                      stall_typical_ms(judge, steps, split_starved_ns));
     verdict_rule_out(draft, LAYER_GPU,

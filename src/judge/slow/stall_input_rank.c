@@ -7,8 +7,9 @@
 
 #include "core/clean.h"
 #include "judge/confidence.h"
+#include "judge/price.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/stall_private.h"
-#include "judge/slow/straggler.h"
 
 #define SUSPECTS_MAX 32
 
@@ -59,7 +60,7 @@ static const struct stall_rule *rank_rule(const struct judge_state *judge, uint3
 }
 
 static void rank_describe_input(struct judge_state *judge, struct verdict *draft, uint32_t rank,
-                                uint32_t steps, double cost_ms)
+                                uint32_t steps)
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
@@ -72,10 +73,6 @@ static void rank_describe_input(struct judge_state *judge, struct verdict *draft
                     rank, history->host_view ? "the host waits" : "the device waits",
                     history_part_ms(history, rank, steps, split_input_ns), peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
-    verdict_because(draft, "replay",
-                    "each step of %.1f ms would be %.1f ms shorter if the named ranks were as fast "
-                    "as their peers",
-                    history_period_ms(history, steps), cost_ms);
     theirs = history_peers_ms(history, model, rank, steps, split_compute_ns, &peers);
     verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, split_compute_ns), theirs);
@@ -93,26 +90,18 @@ struct input_suspects { /* ranks that came under suspicion in this step, named t
     uint8_t *flag;
 };
 
-/* What they cost.  Behind somebody who is slow for another reason they cost nothing alone, nor does that one behind
- * them: as straggler.c does, the mean of "they alone" and "they as the last that are left slow" counts.
- */
-static double ranks_cost_ms(struct judge_state *judge, const struct input_suspects *suspects)
+/* What they cost, beside those who are slow for another reason. */
+static double ranks_cost_ms(struct judge_state *judge, const uint8_t *flag)
 {
-    CLEAN(free_clean) uint8_t *others = calloc(judge->model.world, 1);
-    double own = judge_state_cost_ms(judge, suspects->flag), without, all;
-    bool any = false;
+    CLEAN(free_clean) uint8_t *who = malloc(judge->model.world + 1);
+    struct price price;
 
-    for (uint32_t rank = 0; others && rank < judge->model.world; rank++) {
-        others[rank] = !suspects->flag[rank] && straggler_suspects(judge, rank);
-        any |= others[rank] != 0;
-    }
-    if (own < 0 || !any)
-        return own;
-    without = judge_state_cost_ms(judge, others);
-    for (uint32_t rank = 0; rank < judge->model.world; rank++)
-        others[rank] |= suspects->flag[rank];
-    all = judge_state_cost_ms(judge, others);
-    return (own + MAX(0, all - without)) / 2;
+    for (uint32_t rank = 0; who && rank < judge->model.world; rank++)
+        who[rank] = flag[rank] ? 0 : signals_slow_steps(judge, rank) ? 1 : PRICE_NOBODY;
+    if (!who)
+        return -1;
+    price_ranks(judge, who, 2, &price);
+    return price.all_ms < 0 ? -1 : price.cost_ms[0];
 }
 
 static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
@@ -121,7 +110,7 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     struct verdict draft = { .kind = VERDICT_STRAGGLER,
                              .confidence = confidence_of(judge, &basis) };
     uint32_t steps = stall_steps(judge, suspects->rule), back = 0;
-    double cost = ranks_cost_ms(judge, suspects), excess;
+    double cost = ranks_cost_ms(judge, suspects->flag), excess;
     bool fresh;
 
     if (cost < judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5))
@@ -145,7 +134,9 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     for (uint32_t i = 0; i < MIN(suspects->count, 3); i++)
-        rank_describe_input(judge, &draft, suspects->rank[i], steps, cost);
+        rank_describe_input(judge, &draft, suspects->rank[i], steps);
+    price_because(&draft, history_period_ms(&judge->history, steps),
+                  "the named ranks were as fast as their peers");
     judge_state_find(judge, &draft, &fresh);
 }
 
@@ -179,7 +170,7 @@ static void ranks_stay(struct judge_state *judge)
         if (most < limit)
             continue;
         stall_layer_settle(judge, tracked, tracked->verdict.rank[0]);
-        cost = judge_state_cost_ms(judge, flag);
+        cost = ranks_cost_ms(judge, flag);
         tracked->seen_step = history_back(&judge->history, 0)->step;
         if (cost >= 0)
             tracked->step_seconds = cost / 1e3;

@@ -17,6 +17,8 @@
 #include "judge/median.h"
 #include "judge/slow/stall_private.h"
 
+#define STARVED_STEPS 8
+
 enum reason {
     REASON_NONE,
     REASON_LONGER, /* than the usual one */
@@ -148,7 +150,7 @@ static double pause_share(const struct judge_state *judge, const struct stall_pa
     return span > 0 ? *lost_ms / span : 0;
 }
 
-/* Hosts without a cpu are late with everything. */
+/* Hosts without a cpu are late with everything.  The kernel's word may come a few steps later, or earlier. */
 static bool pause_is_starved(const struct judge_state *judge, const struct pause_kind *kind,
                              const struct pause_event *event)
 {
@@ -156,7 +158,7 @@ static bool pause_is_starved(const struct judge_state *judge, const struct pause
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (stall_phase_ms(past, rank, kind->phase) >= event->most_ms)
-            return (double)split_starved_ns(&past->split[rank]) / 1e6 >
+            return history_starved_ms(&judge->history, rank, STARVED_STEPS) * STARVED_STEPS >
                    judge->limits.input_cpu_share * (event->most_ms - event->usual_ms);
     }
     return false;

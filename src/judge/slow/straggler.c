@@ -11,7 +11,6 @@
  */
 #include "judge/slow/straggler.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,45 +18,26 @@
 #include "core/clean.h"
 #include "judge/confidence.h"
 #include "judge/median.h"
+#include "judge/price.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/stall.h"
+#include "judge/slow/straggler_private.h"
 #include "wire/names.h"
 
-/* A large excess needs few steps, a small one many.  The table of thresholds says how large. */
-struct straggler_rule {
-    uint32_t looks;
-    size_t
-        share; /* places in struct thresholds: median excess over these steps, of the peers' work ... */
-    size_t noises; /* ... and in multiples of one step's noise */
-};
-#define AT(field) offsetof(struct thresholds, field)
-static const struct straggler_rule rules[] = {
-    { 3, AT(straggler_share_3), AT(straggler_noises_3) },
-    { 6, AT(straggler_share_6), AT(straggler_noises_6) },
-    { 10, AT(straggler_share_10), AT(straggler_noises_10) },
-    { 18, AT(straggler_share_18), AT(straggler_noises_18) },
-};
-
-static uint32_t straggler_steps(const struct judge_state *judge, const struct straggler_rule *rule)
-{
-    return history_looks(&judge->history, rule->looks);
-}
-
-static double straggler_limit_at(const struct judge_state *judge, size_t place)
-{
-    return *(const double *)(const void *)((const char *)&judge->limits + place);
-}
-
 unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
-                                 double *own_ms, double *peers_ms)
+                                 straggler_counts *counts, double *own_ms, double *peers_ms)
 {
     const struct model_rank *all = judge->model.rank;
     double own[LOCKSTEP_PHASE_COUNT] = { 0 }, peers[LOCKSTEP_PHASE_COUNT] = { 0 };
-    uint32_t used = MIN(steps, judge->history.count), count = 0;
+    uint32_t window = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0, count = 0;
     unsigned longest = 0;
 
-    for (uint32_t back = 0; back < used; back++) {
+    for (uint32_t back = 0; back < window; back++) {
         const struct past_step *past = history_back(&judge->history, back);
 
+        if (counts && !counts(judge, past, rank))
+            continue;
+        used++;
         for (uint32_t other = 0; other < judge->model.world; other++) {
             double *sum = other == rank ? own : peers;
 
@@ -84,31 +64,11 @@ static bool straggler_in_one_phase(const struct judge_state *judge, uint32_t ran
 {
     double own, peers;
 
-    straggler_longest_phase(judge, rank, steps, &own, &peers);
+    straggler_longest_phase(judge, rank, steps, NULL, &own, &peers);
     return own - peers > judge->limits.straggler_one_phase * excess;
 }
 
-/* ---- suspicion ---- */
-
-/* Whether the rank breaks a rule in one of the series. */
-static bool straggler_breaks(const struct judge_state *judge, enum series series, uint32_t rank,
-                             const struct straggler_rule *rule)
-{
-    const struct history *history = &judge->history;
-    const struct past_step *past = history_back(history, 0);
-    double newest = (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
-    double noises = straggler_limit_at(judge, rule->noises) * history->noise_ms[series], excess,
-           limit;
-
-    if (newest <= noises / 3)
-        return false; /* as the last line would say, of almost all ranks and without their medians */
-    excess = history_excess_ms(history, series, rank, straggler_steps(judge, rule));
-    limit = MAX(straggler_limit_at(judge, rule->share) *
-                    history_typical_ms(history, rank, straggler_steps(judge, rule)),
-                noises);
-    return excess > limit &&
-           history_least_ms(history, series, rank, straggler_steps(judge, rule)) > limit / 3;
-}
+/* ---- whose time it is ---- */
 
 /* The larger of both excesses over the last steps: noise hides, it does not slow devices down. */
 static double straggler_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
@@ -120,10 +80,8 @@ static double straggler_excess_ms(const struct judge_state *judge, uint32_t rank
 /* How much longer than its peers it waits for a CPU. */
 static double straggler_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    uint32_t peers;
-
-    return history_part_ms(&judge->history, rank, steps, split_starved_ns) -
-           history_peers_ms(&judge->history, &judge->model, rank, steps, split_starved_ns, &peers);
+    return history_starved_ms(&judge->history, rank, steps) -
+           history_peers_starved_ms(&judge->history, &judge->model, rank, steps);
 }
 
 #define NEIGHBOURS 16 /* ranks of a node that are looked at */
@@ -134,13 +92,13 @@ static double straggler_starved_ms(const struct judge_state *judge, uint32_t ran
 static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
     const struct model_rank *all = judge->model.rank;
-    double own = history_part_ms(&judge->history, rank, steps, split_starved_ns);
+    double own = history_starved_ms(&judge->history, rank, steps);
     double more = straggler_starved_ms(judge, rank, steps), value[NEIGHBOURS];
     uint32_t used = 0;
 
     for (uint32_t other = 0; other < judge->model.world && used < NEIGHBOURS; other++) {
         if (other != rank && all[other].node == all[rank].node)
-            value[used++] = history_part_ms(&judge->history, other, steps, split_starved_ns);
+            value[used++] = history_starved_ms(&judge->history, other, steps);
     }
     return used ? more - MAX(0, own - median_f64(value, used)) : more;
 }
@@ -155,46 +113,22 @@ double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uin
     return MAX(0, excess - starved);
 }
 
-/* The first rule that the rank breaks; NULL: none. */
-static const struct straggler_rule *broken_rule(const struct judge_state *judge, uint32_t rank)
+/* Whether waiting for a CPU explains a large part of what it took longer, in the steps of which the kernel tells both. */
+static bool straggler_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    const struct history *history = &judge->history;
-    const struct past_step *past = history_back(history, 0);
-    const struct thresholds *limits = &judge->limits;
+    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0;
+    double excess = 0;
 
-    if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= limits->straggler_least_excess)
-        return NULL;
-    for (size_t i = 0; i < COUNT(rules); i++) {
-        if (history->count < straggler_steps(judge, &rules[i]) + limits->verdict_warm_up ||
-            history->count < limits->straggler_least_history)
-            return NULL;
-        if (straggler_breaks(judge, SERIES_LOCAL, rank, &rules[i]) ||
-            straggler_breaks(judge, SERIES_COMPUTE, rank, &rules[i]))
-            return &rules[i];
+    for (uint32_t back = 0; back < count; back++) {
+        const struct past_step *past = history_back(&judge->history, back);
+
+        if (!past->split[rank].present || !split_tells_cpu(&past->split[rank]))
+            continue;
+        excess += (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
+        used++;
     }
-    return NULL;
-}
-
-bool straggler_suspects(const struct judge_state *judge, uint32_t rank)
-{
-    return broken_rule(judge, rank) != NULL;
-}
-
-static bool still_slow(const struct judge_state *judge, uint32_t rank)
-{
-    double least = judge->limits.straggler_share_18 * history_typical_ms(&judge->history, rank, 5);
-
-    return straggler_excess_ms(judge, rank, 5) > judge->limits.straggler_stay_share * least;
-}
-
-static bool straggler_still_excess(const struct judge_state *judge, uint32_t rank,
-                                   const struct straggler_rule *rule)
-{
-    double least = straggler_limit_at(judge, rule->share) *
-                   history_typical_ms(&judge->history, rank, straggler_steps(judge, rule));
-
-    return straggler_excess_ms(judge, rank, straggler_steps(judge, rule)) >
-           judge->limits.straggler_stay_share * least;
+    return used > 0 && straggler_starved_ms(judge, rank, steps) * used >
+                           judge->limits.straggler_cpu_share * MAX(0, excess);
 }
 
 /* ---- the verdict ---- */
@@ -204,7 +138,7 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
 {
     const struct history *history = &judge->history;
 
-    if (straggler_starved_ms(judge, rank, steps) > judge->limits.straggler_cpu_share * excess)
+    if (straggler_is_starved(judge, rank, steps))
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
         judge->limits.straggler_gpu_share * excess)
@@ -217,25 +151,13 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
     return LAYER_USER_CODE;
 }
 
-static double straggler_confidence(const struct judge_state *judge, uint32_t rank,
-                                   const struct straggler_rule *rule, double excess)
-{
-    double typical = history_typical_ms(&judge->history, rank, straggler_steps(judge, rule));
-    double limit = straggler_limit_at(judge, rule->share) * typical;
-    struct confidence basis = { .best = 0.98,
-                                .margin = MAX(1, excess / MAX(limit, 0.001)),
-                                .rank = rank };
-
-    return confidence_of(judge, &basis);
-}
-
 static void straggler_describe(struct judge_state *judge, struct verdict *draft, uint32_t rank,
-                               uint32_t steps, double excess, double cost_ms)
+                               uint32_t steps, double excess)
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
     split_part *job_step_part = split_local_ns;
-    double own, theirs, period = history_period_ms(history, steps);
+    double own, theirs;
     uint32_t peers;
 
     if (draft->layer == LAYER_GPU)
@@ -247,18 +169,15 @@ static void straggler_describe(struct judge_state *judge, struct verdict *draft,
                     draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     if (draft->layer != LAYER_GPU) {
-        unsigned phase = straggler_longest_phase(judge, rank, steps, &own, &theirs);
+        unsigned phase = straggler_longest_phase(judge, rank, steps, NULL, &own, &theirs);
 
         verdict_because(draft, "ring", "%s in %s: %.1f ms, peer median %.1f ms",
                         history->host_view ? "host time" : "device idle while the host is",
                         name_of_phase(phase), own, theirs);
     }
-    verdict_because(
-        draft, "replay",
-        "each step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
-        period, cost_ms);
-    own = history_part_ms(history, rank, steps, split_starved_ns);
-    theirs = history_peers_ms(history, model, rank, steps, split_starved_ns, &peers);
+    price_because(draft, history_period_ms(history, steps), "this rank were as fast as its peers");
+    own = history_starved_ms(history, rank, steps);
+    theirs = history_peers_starved_ms(history, model, rank, steps);
     if (draft->layer == LAYER_CPU)
         verdict_because(draft, "schedstat",
                         "runnable but waiting for a CPU %.1f ms per step, peer median %.1f ms", own,
@@ -304,50 +223,51 @@ static uint64_t first_slow_step(const struct judge_state *judge, uint32_t rank, 
     return first;
 }
 
-static void straggler_draft_verdict(struct judge_state *judge, uint32_t rank,
-                                    const struct straggler_rule *rule, double cost_ms,
-                                    struct verdict *draft)
+static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t steps,
+                            double cost_ms, struct verdict *draft)
 {
-    double excess = straggler_excess_ms(judge, rank, straggler_steps(judge, rule));
+    double excess = straggler_excess_ms(judge, rank, steps);
+    const struct confidence basis = {
+        .best = 0.98, .margin = MAX(1, excess / signals_least_ms(judge, rank, steps)), .rank = rank
+    };
 
-    *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
-    draft->layer = (uint8_t)straggler_layer_of(judge, rank, straggler_steps(judge, rule), excess);
+    *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
+                               .confidence = confidence_of(judge, &basis),
+                               .since_step = first_slow_step(judge, rank, excess / 3),
+                               .seconds_per_step = cost_ms / 1e3 };
+    draft->layer = (uint8_t)straggler_layer_of(judge, rank, steps, excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
              straggler_cause_of(draft->layer, judge->history.host_view));
     judge_state_add_rank(judge, draft, rank);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
-    draft->confidence = straggler_confidence(judge, rank, rule, excess);
-    draft->since_step = first_slow_step(judge, rank, excess / 3);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
-    draft->seconds_per_step = cost_ms / 1e3;
-    straggler_describe(judge, draft, rank, straggler_steps(judge, rule), excess, cost_ms);
+    straggler_describe(judge, draft, rank, steps, excess);
 }
 
-/* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
- * steps gets a chance to correct the layer and the evidence.
+/* The first steps of a fault are few, and other things happen in them, too: more of them may correct the layer and the
+ * evidence, and one that came and went may stay.
  */
 static void straggler_reconsider(struct judge_state *judge, struct tracked_verdict *open,
-                                 uint32_t rank, double cost_ms, const struct straggler_rule *broken)
+                                 uint32_t rank, uint32_t steps)
 {
     struct verdict *verdict = &open->verdict, draft;
 
-    for (size_t i = broken ? 0 : 1; i < COUNT(rules); i++) {
-        if (open->steps != straggler_steps(judge, &rules[i]) && &rules[i] != broken)
-            continue;
-        if (!straggler_still_excess(judge, rank, &rules[i]))
-            continue; /* it is on its way out: more steps show less of it */
-        straggler_draft_verdict(judge, rank, &rules[i], cost_ms, &draft);
-        open->changed |= draft.layer != verdict->layer;
-        verdict->layer = draft.layer;
-        verdict->confidence = draft.confidence;
-        memcpy(verdict->cause, draft.cause, sizeof(draft.cause));
-        memcpy(verdict->device, draft.device, sizeof(draft.device));
-        memcpy(verdict->because, draft.because, sizeof(draft.because));
-        memcpy(verdict->ruled_out, draft.ruled_out, sizeof(draft.ruled_out));
-        verdict->because_count = draft.because_count;
-        verdict->ruled_out_count = draft.ruled_out_count;
-    }
+    if (!open->recurs && open->steps != 8 && open->steps != 16 && open->steps != 32)
+        return;
+    straggler_draft(judge, rank, open->recurs ? steps : (uint32_t)open->steps,
+                    verdict->seconds_per_step * 1e3, &draft);
+    open->changed |= draft.layer != verdict->layer || open->recurs;
+    open->recurs = false;
+    verdict->layer = draft.layer;
+    verdict->confidence = draft.confidence;
+    memcpy(verdict->cause, draft.cause, sizeof(draft.cause));
+    memcpy(verdict->device, draft.device, sizeof(draft.device));
+    memcpy(verdict->because, draft.because, sizeof(draft.because));
+    memcpy(verdict->ruled_out, draft.ruled_out, sizeof(draft.ruled_out));
+    verdict->because_count = draft.because_count;
+    verdict->ruled_out_count = draft.ruled_out_count;
+    verdict->shorter_if = draft.shorter_if;
 }
 
 /* ---- all of them together ---- */
@@ -356,7 +276,8 @@ static void straggler_reconsider(struct judge_state *judge, struct tracked_verdi
 
 struct straggler_suspect {
     uint32_t rank;
-    const struct straggler_rule *rule; /* NULL: its verdict is open */
+    uint32_t steps;                 /* it has been slow for so many; 0: it comes and goes */
+    struct straggler_pattern comes; /* ... so */
     struct tracked_verdict *open;
     double excess_ms;
 };
@@ -364,7 +285,8 @@ struct straggler_suspect {
 struct straggler_suspects {
     struct straggler_suspect list[SUSPECTS_MAX];
     uint32_t count;
-    uint8_t *flag; /* by rank: suspected, or covered by its node's verdict */
+    uint8_t *
+        who; /* by rank: its place in the list; SUSPECTS_MAX: slow, but another judge's; PRICE_NOBODY */
 };
 
 /* Keeps those with the largest excess. */
@@ -373,8 +295,8 @@ static void suspects_add(struct straggler_suspects *suspects, const struct strag
     uint32_t least = 0;
 
     if (suspects->count < SUSPECTS_MAX) {
+        suspects->who[fresh->rank] = (uint8_t)suspects->count;
         suspects->list[suspects->count++] = *fresh;
-        suspects->flag[fresh->rank] = 1;
         return;
     }
     for (uint32_t i = 1; i < suspects->count; i++) {
@@ -383,8 +305,8 @@ static void suspects_add(struct straggler_suspects *suspects, const struct strag
     }
     if (suspects->list[least].excess_ms >= fresh->excess_ms)
         return;
-    suspects->flag[suspects->list[least].rank] = 0;
-    suspects->flag[fresh->rank] = 1;
+    suspects->who[suspects->list[least].rank] = PRICE_NOBODY;
+    suspects->who[fresh->rank] = (uint8_t)least;
     suspects->list[least] = *fresh;
 }
 
@@ -410,113 +332,82 @@ static struct tracked_verdict *suspect_verdict(struct judge_state *judge, uint32
  * work as well.
  */
 static bool suspect_is_covered(const struct judge_state *judge, uint32_t rank,
-                               const struct tracked_verdict *several,
-                               const struct straggler_rule *rule)
+                               const struct tracked_verdict *several, uint32_t steps)
 {
     double own = 1 - judge->limits.straggler_cpu_share;
 
-    return !rule || several->verdict.layer != LAYER_CPU ||
-           straggler_own_work_ms(judge, rank, straggler_steps(judge, rule)) <
-               own * straggler_excess_ms(judge, rank, straggler_steps(judge, rule));
+    return steps == 0 || several->verdict.layer != LAYER_CPU ||
+           straggler_own_work_ms(judge, rank, steps) <
+               own * straggler_excess_ms(judge, rank, steps);
 }
 
-static bool suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
+static void suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
 {
-    bool covered = false;
-
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct straggler_suspect fresh = { .rank = rank };
         const struct tracked_verdict *several;
 
-        fresh.excess_ms = straggler_excess_ms(judge, rank, 1);
+        fresh.steps = signals_slow_steps(judge, rank);
         fresh.open = suspect_verdict(judge, rank, &several);
-        if (!fresh.open || fresh.open->recurs || !still_slow(judge, rank))
-            fresh.rule = broken_rule(judge, rank);
-        if (several && !fresh.open && suspect_is_covered(judge, rank, several, fresh.rule)) {
-            suspects->flag[rank] = 1;
-            covered = true;
+        if (several && !fresh.open && suspect_is_covered(judge, rank, several, fresh.steps)) {
+            suspects->who[rank] = SUSPECTS_MAX;
             continue;
         }
-        if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(judge, rank)))
+        if (signals_comes_and_goes(judge, rank) || (fresh.open && fresh.open->recurs)) {
+            fresh.comes = straggler_pattern(judge, rank);
+            if (straggler_wavers(&fresh.comes))
+                fresh.steps = 0;
+        }
+        fresh.excess_ms = straggler_excess_ms(judge, rank, 1);
+        if (fresh.steps || fresh.comes.hits)
             suspects_add(suspects, &fresh);
     }
     /* Those whose batches come late are another judge's, but hold up the step as much. */
     for (uint32_t rank = 0; suspects->count && rank < judge->model.world; rank++) {
-        if (suspects->flag[rank] || !stall_suspects(judge, rank))
-            continue;
-        suspects->flag[rank] = 1;
-        covered = true;
+        if (suspects->who[rank] == PRICE_NOBODY && stall_suspects(judge, rank))
+            suspects->who[rank] = SUSPECTS_MAX;
     }
-    return covered;
-}
-
-/* What a suspect costs.  Of two that are equally slow neither costs anything alone, as the other
- * holds up the step just as much; so each is also taken as the only one left slow, and the
- * mean of both counts.  Of two that is the fair share, and shares add up to what all cost.
- */
-static double suspect_cost_ms(struct judge_state *judge, struct straggler_suspects *suspects,
-                              uint32_t i, double all_ms)
-{
-    uint8_t *flag = suspects->flag;
-    uint32_t rank = suspects->list[i].rank;
-    CLEAN(free_clean) uint8_t *alone = calloc(judge->model.world, 1);
-    double own, last;
-
-    if (!alone)
-        return -1;
-    flag[rank] = 0;
-    last = all_ms - judge_state_cost_ms(judge, flag);
-    flag[rank] = 1;
-    alone[rank] = 1;
-    own = judge_state_cost_ms(judge, alone);
-    return (MAX(0, own) + MAX(0, last)) / 2;
 }
 
 static void suspect_judge(struct judge_state *judge, const struct straggler_suspect *suspect,
                           double cost_ms, double least_ms)
 {
-    if (suspect->open) {
-        if (cost_ms >= 0)
-            suspect->open->step_seconds = cost_ms / 1e3;
-        suspect->open->seen_step = history_back(&judge->history, 0)->step;
-        /* One that came and went, and now stays. */
-        straggler_reconsider(judge, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
-                             suspect->open->recurs ? suspect->rule : NULL);
-        suspect->open->changed |= suspect->open->recurs;
-        suspect->open->recurs = false;
-    } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank) &&
-               (suspect->rule->looks >= judge->limits.straggler_settled ||
-                !judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
-        struct verdict draft;
-        bool fresh;
+    struct tracked_verdict *open = suspect->open;
+    struct verdict draft;
+    bool fresh;
 
-        straggler_draft_verdict(judge, suspect->rank, suspect->rule, cost_ms, &draft);
+    if (suspect->steps == 0) {
+        straggler_comes(judge, &suspect->comes, open, cost_ms, least_ms);
+    } else if (open) {
+        if (cost_ms >= 0)
+            open->step_seconds = cost_ms / 1e3;
+        open->seen_step = history_back(&judge->history, 0)->step;
+        straggler_reconsider(judge, open, suspect->rank, suspect->steps);
+    } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank)) {
+        straggler_draft(judge, suspect->rank, suspect->steps, cost_ms, &draft);
         judge_state_find(judge, &draft, &fresh);
     }
 }
 
 static void straggler_step(struct judge_state *judge)
 {
-    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
-    struct straggler_suspects suspects = { .flag = flag };
-    const struct thresholds *limits = &judge->limits;
-    double least = limits->straggler_cost_share * history_period_ms(&judge->history, 5), all;
-    bool covered;
+    CLEAN(free_clean) uint8_t *who = malloc(judge->model.world + 1);
+    struct straggler_suspects suspects = { .who = who };
+    double least =
+        judge->limits.straggler_cost_share * history_period_ms(&judge->history, HISTORY_STEPS);
+    struct price price;
 
-    if (!flag ||
-        (judge->history.lengths_vary && judge->history.count < limits->straggler_least_history + 3))
-        return; /* lengths differ and it is not known yet what they explain */
-    covered = suspects_gather(judge, &suspects);
-    if (suspects.count == 0)
+    if (!who)
         return;
-    all = judge_state_cost_ms(judge, flag);
-    for (uint32_t i = 0; i < suspects.count; i++) {
-        double cost = all;
-
-        if (all >= 0 && (suspects.count > 1 || covered))
-            cost = suspect_cost_ms(judge, &suspects, i, all);
-        suspect_judge(judge, &suspects.list[i], cost, least);
+    memset(who, PRICE_NOBODY, judge->model.world);
+    suspects_gather(judge, &suspects);
+    if (suspects.count) {
+        price_ranks(judge, who, SUSPECTS_MAX + 1, &price);
+        for (uint32_t i = 0; i < suspects.count; i++)
+            suspect_judge(judge, &suspects.list[i], price.all_ms < 0 ? -1 : price.cost_ms[i],
+                          least);
     }
+    straggler_moves(judge);
 }
 
 const struct judge judge_straggler = { .name = "straggler",

@@ -7,17 +7,18 @@
 
 #include "judge/state.h"
 
-/* Its own work has been longer than its peers' for long enough; it need not cost anything. */
-bool straggler_suspects(const struct judge_state *judge, uint32_t rank);
-
 /* How much longer than its peers it works, without the time that all ranks of its node wait longer for a CPU, where that is
  * a large part of it.
  */
 double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
 
-/* The phase in which the host holds up the device most, against its peers, over the last steps. */
+/* The phase in which the host holds up the device most, against its peers, over those of the last steps that count; NULL:
+ * all do.
+ */
+typedef bool straggler_counts(const struct judge_state *judge, const struct past_step *past,
+                              uint32_t rank);
 unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
-                                 double *own_ms, double *peers_ms);
+                                 straggler_counts *counts, double *own_ms, double *peers_ms);
 
 /* Where devices tell their collectives alone: did the others wait for it there of late?  True where they tell more. */
 bool straggler_is_waited_for(const struct judge_state *judge, uint32_t rank);

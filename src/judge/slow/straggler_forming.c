@@ -7,20 +7,27 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/clean.h"
 #include "judge/median.h"
+#include "judge/price.h"
+#include "judge/slow/signals.h"
 #include "judge/state.h"
 
 #define THIRD 10
 #define WINDOW (3 * THIRD)
+#define COSTS 0.03   /* of a step: what is foretold */
+#define FORMING 3    /* a straggler that forms has this part of the least excess of one */
+#define ALIKE 2      /* times that one of both rises may be the other: a jump is no trend */
+#define HORIZON 1000 /* steps: what is further ahead nobody can tell */
 
 struct trend {
     double third_ms[3];
     double ms_per_step;
-    double steps; /* until it costs what straggler.forming says */
+    double steps; /* until it costs COSTS */
 };
 
 static double straggler_value_ms(const struct judge_state *judge, enum series series, uint32_t rank,
@@ -41,59 +48,55 @@ static double straggler_third_ms(const struct judge_state *judge, enum series se
     return median_f64(value, THIRD);
 }
 
-/* Share of pairs of steps of which the later one is lower: none where it only grows, half where nothing
- * does.  It asks for no deviation, which noise with heavy tails has none of.
+/* By how many of its own deviations the series grows, as the line that fits it best does: where nothing grows, so many are as
+ * rare as an alarm of the sequential test with a bar of half their square.
  */
-static double straggler_inverted_share(const struct judge_state *judge, enum series series,
-                                       uint32_t rank)
+static double straggler_slope_deviations(const struct judge_state *judge, enum series series,
+                                         uint32_t rank, double least_noise)
 {
-    double value[WINDOW];
-    uint32_t inverted = 0;
+    double middle = (WINDOW - 1) / 2.0, mean = 0, slope = 0, squares = 0, noise = 0, across = 0;
 
     for (uint32_t i = 0; i < WINDOW; i++)
-        value[i] = straggler_value_ms(judge, series, rank, i);
-    for (uint32_t later = 0; later < WINDOW; later++) {
-        for (uint32_t earlier = later + 1; earlier < WINDOW; earlier++)
-            inverted += value[later] < value[earlier];
+        mean += straggler_value_ms(judge, series, rank, i) / WINDOW;
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        across += (i - middle) * (i - middle);
+        slope += (middle - i) * (straggler_value_ms(judge, series, rank, i) - mean);
     }
-    return inverted / (WINDOW * (WINDOW - 1) / 2.0);
+    slope /= across;
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        double off = straggler_value_ms(judge, series, rank, i) - mean - slope * (middle - i);
+
+        squares += off * off;
+    }
+    noise = MAX(least_noise, sqrt(squares / (WINDOW - 2)));
+    return slope * sqrt(across) / noise;
 }
 
 static bool trend_find(const struct judge_state *judge, enum series series, uint32_t rank,
                        struct trend *ret)
 {
     const struct history *history = &judge->history;
-    const struct thresholds *limits = &judge->limits;
-    double alike = limits->straggler_forming_alike, least, one, two;
+    double worth = signals_least_ms(judge, rank, THIRD), least = worth / FORMING, one, two;
+    double bar = judge_state_rule(judge, 2 * judge->model.world, 0).bar;
     struct trend trend;
 
     /* Almost all ranks end here: the newest steps of one that has grown are seldom low. */
-    least =
-        MAX(limits->straggler_least_excess,
-            limits->straggler_forming_starts * (double)history_back(history, 0)->typical_ms[rank]);
     if (straggler_value_ms(judge, series, rank, 0) < least &&
         straggler_value_ms(judge, series, rank, 1) < least)
         return false;
-    least = limits->straggler_forming_noises *
-            MAX(history->noise_ms[series], limits->straggler_least_excess / 10);
     for (uint32_t i = 0; i < 3; i++)
         trend.third_ms[2 - i] = straggler_third_ms(judge, series, rank, i);
     one = trend.third_ms[1] - trend.third_ms[0];
     two = trend.third_ms[2] - trend.third_ms[1];
     trend.ms_per_step = (one + two) / (2 * THIRD);
-    if (one < least || two < least || one > alike * two || two > alike * one)
-        return false;
-    if (trend.third_ms[2] <
-        MAX(limits->straggler_forming_starts * history_typical_ms(history, rank, THIRD),
-            limits->straggler_least_excess))
+    if (one <= 0 || two <= 0 || one > ALIKE * two || two > ALIKE * one || trend.third_ms[2] < least)
         return false;
     trend.steps =
-        (limits->straggler_forming * history_period_ms(history, THIRD) - trend.third_ms[2]) /
-            trend.ms_per_step -
+        (COSTS * history_period_ms(history, THIRD) - trend.third_ms[2]) / trend.ms_per_step -
         THIRD / 2.0;
     *ret = trend;
-    return trend.steps > 0 && trend.steps < limits->straggler_forming_horizon &&
-           straggler_inverted_share(judge, series, rank) <= limits->straggler_forming_inverted;
+    return trend.steps > 0 && trend.steps < HORIZON &&
+           straggler_slope_deviations(judge, series, rank, least / 6) > sqrt(2 * bar);
 }
 
 static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series series,
@@ -116,8 +119,7 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
         series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
         trend->third_ms[1], trend->third_ms[2], THIRD);
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
-                    100 * judge->limits.straggler_forming,
-                    (unsigned long long)(past->step + (uint64_t)trend->steps));
+                    100 * COSTS, (unsigned long long)(past->step + (uint64_t)trend->steps));
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         tracked->recurs = true;
@@ -134,11 +136,9 @@ static void forming_judge(struct judge_state *judge, uint32_t rank)
         double now = MAX(history_excess_ms(history, SERIES_LOCAL, rank, THIRD),
                          history_excess_ms(history, SERIES_COMPUTE, rank, THIRD));
 
-        if (open->recurs && now > judge->limits.straggler_stay_share *
-                                      judge->limits.straggler_forming_starts *
-                                      history_typical_ms(history, rank, THIRD)) {
+        if (open->recurs && now > DETECT_KEEP * signals_least_ms(judge, rank, THIRD) / FORMING) {
             open->seen_step = history_back(history, 0)->step;
-            open->step_seconds = MAX(0, judge_state_rank_cost_ms(judge, rank)) / 1e3;
+            open->step_seconds = MAX(0, price_rank_ms(judge, rank)) / 1e3;
         }
         return;
     }

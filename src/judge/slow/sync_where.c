@@ -13,6 +13,7 @@
 #include "core/clean.h"
 #include "judge/confidence.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/sync_private.h"
 
 /* Marks the nodes of a link; returns how many. */
@@ -207,10 +208,8 @@ static void sync_where_describe(const struct judge_state *judge, const struct sy
         verdict_because(draft, "ring", "intermittent: slow and fast in turn within %u steps",
                         DETECT_DELAY * judge->sync->rule.look_steps);
     if (cost_ms >= 0)
-        verdict_because(
-            draft, "replay",
-            "each step of %.1f ms would be %.1f ms shorter if transfers were as fast as before",
-            history_period_ms(&judge->history, 5), cost_ms);
+        price_because(draft, history_period_ms(&judge->history, 5),
+                      "transfers were as fast as before");
     if (draft->layer == LAYER_FABRIC && judge->model.nodes == 2)
         verdict_because(draft, "ring",
                         "with two nodes, the fabric and a network adapter cannot be distinguished");

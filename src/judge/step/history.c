@@ -23,7 +23,6 @@ static void history_past_fini(struct past_step *past)
     free(past->length_ms);
     free(past->input_ms);
     free(past->node);
-    free(past->far);
     *past = (struct past_step){ 0 };
 }
 
@@ -44,7 +43,7 @@ size_t history_bytes(const struct history *history)
 
         if (past->split)
             bytes += history->world * rank;
-        bytes += past->far_room * sizeof(*past->far) + past->nodes * sizeof(*past->node);
+        bytes += past->nodes * sizeof(*past->node);
     }
     return bytes + history->nodes * sizeof(*history->typical);
 }
@@ -54,7 +53,6 @@ void history_reset(struct history *history)
     for (uint32_t i = 0; i < history->nodes; i++)
         history->typical[i] = (struct node_typical){ -1, -1, -1 };
     history->count = 0;
-    history->hit_share = -1;
     history->base_period_ms = 0;
     history->explained = 0;
     history->lengths_vary = false;
@@ -67,7 +65,6 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     if (world != history->world) {
         history_fini(history);
         history->world = world;
-        history->hit_share = -1;
     }
     past = &history->step[history->count % HISTORY_STEPS];
     if (!past->split) {
@@ -85,25 +82,8 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     }
     past->step = step;
     past->begin_ns = past->measured_ns = past->replayed_ns = past->ideal_ns = 0;
-    past->far_count = 0;
     past->uneven_ms = 0;
     return past;
-}
-
-void history_mark_far(struct history *history, double share, double least_ms)
-{
-    struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
-
-    past->far_count = 0;
-    for (uint32_t rank = 0; rank < history->world; rank++) {
-        double most = (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
-
-        if (most <= least_ms || most <= share * (double)past->typical_ms[rank])
-            continue;
-        if (!ARRAY_FIT(past->far, past->far_room, past->far_count + 1))
-            return; /* fewer are seen: nobody is blamed for that */
-        past->far[past->far_count++] = rank;
-    }
 }
 
 const struct past_step *history_back(const struct history *history, uint32_t back)
@@ -381,16 +361,6 @@ double history_typical_ms(const struct history *history, uint32_t rank, uint32_t
     return history_field_median(history, rank, steps, offsetof(struct past_step, typical_ms));
 }
 
-double history_least_ms(const struct history *history, enum series series, uint32_t rank,
-                        uint32_t steps)
-{
-    double least = 1e300;
-
-    for (uint32_t i = 0; i < history_window(history, steps); i++)
-        least = MIN(least, (double)history_series_of(history_back(history, i), series)[rank]);
-    return least;
-}
-
 double history_period_ms(const struct history *history, uint32_t steps)
 {
     double value[HISTORY_STEPS];
@@ -478,7 +448,7 @@ double history_starved_ms(const struct history *history, uint32_t rank, uint32_t
     for (uint32_t i = 0; i < count; i++) {
         const struct rank_split *split = &history_back(history, i)->split[rank];
 
-        if (!split->present)
+        if (!split->present || !split_tells_cpu(split))
             continue;
         sum += (double)split_starved_ns(split) / 1e6;
         used++;

@@ -39,8 +39,6 @@ struct past_step {
     double uneven_ms;  /* what even lengths would give back: the longest over the mean, by those */
     struct node_typical *node; /* by node: of this step */
     uint32_t nodes;
-    uint32_t *far; /* ranks far from their peers, in order: a few, of which judges may make more */
-    uint32_t far_count, far_room;
 };
 
 struct history {
@@ -51,8 +49,7 @@ struct history {
     bool host_view;      /* no device times in the newest step: host phases stand for the work */
     double explained;    /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;
-    double hit_share;      /* of past steps with a slow rank, beyond the window; -1: not known */
-    double base_period_ms; /* typical period of the steps before anything went wrong */
+    double base_period_ms;        /* typical period of the steps before anything went wrong */
     struct node_typical *typical; /* by node */
     uint32_t nodes;
 };
@@ -64,10 +61,6 @@ void history_reset(struct history *history);         /* a new attempt: nothing i
 struct past_step *history_next(struct history *history, uint32_t world, uint64_t step);
 int history_judge(struct history *history, const struct model *model,
                   const struct thresholds *limits);
-/* Notes the ranks of the newest step whose excess is more than `share` of their peers' work, and than
- * `least_ms`.
- */
-void history_mark_far(struct history *history, double share, double least_ms);
 /* `back` 0 is the newest; NULL when there are not so many. */
 const struct past_step *history_back(const struct history *history, uint32_t back);
 
@@ -76,11 +69,9 @@ const struct past_step *history_back(const struct history *history, uint32_t bac
  */
 uint32_t history_looks(const struct history *history, uint32_t looks);
 
-/* Over the last n steps: medians of a rank's excess and of its peers' local work, its smallest excess. */
+/* Over the last n steps: medians of a rank's excess and of its peers' local work. */
 double history_excess_ms(const struct history *history, enum series series, uint32_t rank,
                          uint32_t steps);
-double history_least_ms(const struct history *history, enum series series, uint32_t rank,
-                        uint32_t steps);
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_period_ms(const struct history *history, uint32_t steps); /* median */
 double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above);
@@ -97,8 +88,8 @@ double history_part_ms(const struct history *history, uint32_t rank, uint32_t st
 double history_peers_ms(const struct history *history, const struct model *model, uint32_t rank,
                         uint32_t steps, split_part *part, uint32_t *count);
 
-/* Runnable but without a CPU, a step of the last n: the mean, since the kernel tells it of one step for several short ones;
- * and the median of that over the rank's peers.
+/* Runnable but without a CPU, a step of the last n: the mean over those of which the kernel tells it, which are few where steps
+ * are short; and the median of that over the rank's peers.
  */
 double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_peers_starved_ms(const struct history *history, const struct model *model,

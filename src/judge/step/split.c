@@ -64,6 +64,11 @@ int64_t split_input_ns(const struct rank_split *split)
     return split->host_ns[LOCKSTEP_PHASE_DATA];
 }
 
+bool split_tells_cpu(const struct rank_split *split)
+{
+    return split->cpu_ns > 0 || split->delay_ns > 0 || split->throttled_ns > 0;
+}
+
 int64_t split_starved_ns(const struct rank_split *split)
 {
     return split->delay_ns + split->throttled_ns;

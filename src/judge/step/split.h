@@ -37,6 +37,7 @@ int64_t split_compute_ns(const struct rank_split *split);
 int64_t split_transfer_ns(const struct rank_split *split);
 int64_t split_input_ns(const struct rank_split *split);
 int64_t split_starved_ns(const struct rank_split *split); /* runnable, but without a CPU */
+bool split_tells_cpu(const struct rank_split *split);     /* else that is not known, and not 0 */
 
 struct meeting { /* one instance of a collective, or one pair of send and receive */
     int64_t last_arrival_ns, shortest_ns; /* common clock; shortest stay of a member */

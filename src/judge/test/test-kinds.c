@@ -152,8 +152,8 @@ static void ranks_that_were_named_before_it_moved_on_become_part_of_it(void **st
     (void)state;
     for (uint32_t step = 0; step < 200; step++) {
         memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
-        if (step > 40) /* four steps on each: long enough to be named */
-            bench.lab->fault.stretch[step / 4 * 3 % 8] = 0.4;
+        if (step > 41) /* six steps on each: long enough to be named, for the first ones */
+            bench.lab->fault.stretch[step / 6 * 3 % 8] = 0.4;
         lab_judge(bench.lab, &bench.judge);
     }
     assert_int_equal(lab_open_count(&bench.judge, 0), 1);
