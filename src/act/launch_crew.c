@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@
 
 #define CREW_LOOK_NS (NS_PER_S / 5)
 #define CREW_BEATS 64
+#define CREW_STALE_NS (20 * NS_PER_S) /* an order to start; the controller waits for 60 s */
 #define CREW_LEAVE_NS (3 * NS_PER_S) /* for the controller's last word to one that leaves */
 
 struct launch_crew {
@@ -306,11 +308,27 @@ static bool crew_place_find(const struct launch_crew *crew, const struct decisio
     return false;
 }
 
+static bool crew_is_named(const struct launch_crew *crew, const struct decision *decision)
+{
+    return decision->node_count && strcmp(decision->node[0], crew->self.node) == 0;
+}
+
+/* The end of one launcher: another one has its name. */
+static bool crew_is_refused(const struct launch_crew *crew, const struct decision *decision)
+{
+    char life[DECISION_ID];
+
+    snprintf(life, sizeof(life), "%08" PRIx32, crew->self.life);
+    return crew_is_named(crew, decision) && strcmp(decision->of, life) == 0;
+}
+
 bool launch_crew_is_meant(const struct launch *launch, const struct decision *decision)
 {
     const struct launch_crew *crew = launch->crew;
     struct layout_place place;
 
+    if (decision->action == ACTION_END && decision->target == TARGET_NODES)
+        return crew_is_refused(crew, decision);
     if (decision->action != ACTION_START)
         return true;
     return crew_place_find(crew, decision, &place) && !crew->in_attempt &&
@@ -327,6 +345,12 @@ void launch_crew_fence(struct launch *launch, const struct decision *decision)
     crew->fenced = true;
     output_message(launch->output, "attempt %u was started; ending the ranks of attempt %u",
                    decision->attempt, launch->run_dir.file.attempt);
+}
+
+/* The controller has waited for it no longer than so: it may have started the attempt elsewhere. */
+static bool crew_is_stale(const struct launch_crew *crew, const struct decision *start)
+{
+    return time_boot_ns() - start->decided_real_ns > MIN(crew_patience_ns(crew), CREW_STALE_NS);
 }
 
 static void crew_will_not_start(struct launch *launch, const struct decision *decision)
@@ -346,7 +370,7 @@ bool launch_crew_refuses(struct launch *launch, const struct decision *decision)
         return false;
     if (!crew->acked_ns && crew->beats) /* it must have had one, to send this order */
         crew->acked_ns = crew->beat[0].boot_ns;
-    if (!crew_is_unheard(crew, time_boot_ns()))
+    if (!crew_is_unheard(crew, time_boot_ns()) && !crew_is_stale(crew, decision))
         return false;
     output_message(
         launch->output,
@@ -364,11 +388,6 @@ static void crew_order_start(struct launch *launch, const struct decision *decis
     crew->start = *decision;
     crew_place_find(crew, decision, &crew->place);
     crew->leads = crew->place.first == 0;
-}
-
-static bool crew_is_named(const struct launch_crew *crew, const struct decision *decision)
-{
-    return decision->node_count && strcmp(decision->node[0], crew->self.node) == 0;
 }
 
 /* The end of an attempt whose first node is gone. */
@@ -410,7 +429,7 @@ void launch_crew_order(struct launch *launch, const struct decision *decision)
         crew_order_stop(launch, decision);
     } else {
         crew->end = *decision;
-        crew->reports = crew_is_named(crew, decision);
+        crew->reports = decision->target == TARGET_RUN && crew_is_named(crew, decision);
     }
 }
 
@@ -619,5 +638,6 @@ void launch_crew_attempts(struct launch *launch)
     }
     crew_leave(launch);
     if (crew_is_set(&crew->end) && crew->end.argument)
-        output_message(launch->output, "%s; the run ends", crew->end.why);
+        output_message(launch->output, "%s%s", crew->end.why,
+                       crew->end.target == TARGET_RUN ? "; the run ends" : "");
 }

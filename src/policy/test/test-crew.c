@@ -317,7 +317,9 @@ static void a_launcher_that_is_started_again_has_no_ranks_of_the_former(void **s
     two_run(scene);
     scene->member[1].life = 99;
     says(scene, &scene->member[1], MEMBER_IDLE, 1);
-    tick(scene);
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 0); /* the former one may live, with its ranks */
+    passes(scene, 6, NULL);
     order_is(scene, ACTION_STOP, 0);
     says(scene, &scene->member[0], MEMBER_STOPPED, 0);
     tick(scene);
@@ -417,29 +419,168 @@ static void many_nodes_get_several_orders(void **state)
     assert_int_equal(named, 35);
 }
 
+static struct member *second_n2(struct scene *scene)
+{
+    struct member *second = join(scene, "n2", 99);
+
+    snprintf(second->host, sizeof(second->host), "10.0.0.99");
+    return second;
+}
+
+static void two_nodes_of_one_name_are_no_restart(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *refusal;
+
+    two_run(scene);
+    second_n2(scene);
+    passes(scene, 20, NULL); /* both report */
+    refusal = order_is(scene, ACTION_END, 0);
+    assert_int_equal(refusal->target, TARGET_NODES);
+    assert_string_equal(refusal->of, "00000063"); /* 99: it, and not the first */
+    assert_int_equal(refusal->argument, 2);
+    assert_non_null(strstr(refusal->why, "another launcher of node n2 is in this run already, at "
+                                         "10.0.0.12; this one is at 10.0.0.99"));
+    assert_int_equal(scene->count, 2); /* once, and the attempt goes on */
+}
+
 /* A log whose ticks are gone: the decisions in it say what the state is. */
+static void follow_begin(struct scene *scene)
+{
+    policy_destroy(scene->policy);
+    assert_int_equal(policy_create("r1", &scene->policy), 0);
+    policy_follow(scene->policy, true);
+}
+
+static void follow_members(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->members; i++)
+        policy_member(scene->policy, &scene->member[i]);
+}
+
+static void follow_said(struct scene *scene, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        policy_follow_log(scene->policy, &scene->said[i]);
+}
+
+static void follow_end(struct scene *scene)
+{
+    policy_follow(scene->policy, false);
+    tick(scene);
+}
+
+static struct decision decided(enum action action, const char *node)
+{
+    struct decision decision = { .action = (uint8_t)action,
+                                 .state = DECISION_ORDERED,
+                                 .target = TARGET_NODES,
+                                 .step = DECISION_NO_STEP,
+                                 .node_count = 1 };
+
+    snprintf(decision.node[0], sizeof(decision.node[0]), "%s", node);
+    return decision;
+}
+
+static void a_node_that_was_swapped_before_a_compaction_stays_out(void **state)
+{
+    struct scene *scene = *state;
+    struct decision swap = decided(ACTION_SWAP, "n2");
+
+    two_run(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    policy_follow_log(scene->policy, &swap);
+    follow_end(scene); /* the controller was killed before it said STOP */
+    order_is(scene, ACTION_STOP, 0);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_START, 1)->node[1], "n3");
+}
+
+static void a_run_that_was_given_up_before_a_compaction_ends(void **state)
+{
+    struct scene *scene = *state;
+    struct decision up = decided(ACTION_GIVE_UP, "n1"), stop = decided(ACTION_STOP, "n1");
+
+    two_run(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    policy_follow_log(scene->policy, &up);
+    policy_follow_log(scene->policy, &stop);
+    follow_end(scene);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    tick(scene);
+    order_is(scene, ACTION_END, 0);
+}
+
+/* n2 was started again in attempt 0; attempt 1, which has the new one, runs when the log is read. */
+static void a_launcher_that_was_replaced_in_an_earlier_attempt_is_no_news(void **state)
+{
+    struct scene *scene = *state;
+    struct member former, *second = &scene->member[1];
+    size_t first;
+
+    two_run(scene);
+    first = scene->count;
+    former = *second;
+    second->life = 99;
+    says(scene, second, MEMBER_IDLE, 1);
+    passes(scene, 11, NULL);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    passes(scene, 1, NULL);
+    assert_int_equal(order_is(scene, ACTION_START, 1)->start.life[1], 99);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 1);
+    says(scene, second, MEMBER_RUNNING, 1);
+    follow_begin(scene);
+    policy_member(scene->policy, &scene->member[0]);
+    policy_member(scene->policy, &former);
+    follow_said(scene, 0, first);
+    policy_member(scene->policy, second);
+    follow_said(scene, first, scene->count);
+    follow_end(scene);
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 1);
+    policy_member(scene->policy, &former); /* what it left */
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 1);
+}
+
+/* It had joined when the controller was killed: the first one is no less there for that. */
+static void a_second_launcher_in_a_compacted_log_takes_no_place(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    second_n2(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    follow_end(scene);
+    passes(scene, 20, NULL);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->target, TARGET_NODES);
+    assert_int_equal(scene->count, 2);
+}
+
 static void decisions_of_a_log_are_followed(void **state)
 {
     struct scene *scene = *state;
-    struct policy *mine = scene->policy, *again;
 
     two_run(scene);
-    assert_int_equal(policy_create("r1", &again), 0);
-    policy_follow(again, true);
-    for (size_t i = 0; i < scene->members; i++)
-        policy_member(again, &scene->member[i]);
-    for (size_t i = 0; i < scene->count; i++)
-        policy_follow_log(again, &scene->said[i]);
-    policy_follow(again, false);
-    scene->policy = again;
-    tick(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    follow_end(scene);
     says(scene, &scene->member[1], MEMBER_FAILED, 0);
     tick(scene);
     order_is(scene, ACTION_STOP, 0);
     says(scene, &scene->member[0], MEMBER_STOPPED, 0);
     tick(scene);
     order_is(scene, ACTION_START, 1);
-    policy_destroy(mine);
 }
 
 #define SCENE(name) cmocka_unit_test_setup_teardown(name, scene_make, scene_free)
@@ -461,7 +602,12 @@ int main(void)
         SCENE(a_node_that_does_not_start_is_left_out),
         SCENE(it_ends_when_all_launchers_leave),
         SCENE(many_nodes_get_several_orders),
+        SCENE(two_nodes_of_one_name_are_no_restart),
         SCENE(decisions_of_a_log_are_followed),
+        SCENE(a_node_that_was_swapped_before_a_compaction_stays_out),
+        SCENE(a_run_that_was_given_up_before_a_compaction_ends),
+        SCENE(a_launcher_that_was_replaced_in_an_earlier_attempt_is_no_news),
+        SCENE(a_second_launcher_in_a_compacted_log_takes_no_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
