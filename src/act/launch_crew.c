@@ -32,7 +32,7 @@
 #define CREW_LOOK_NS (NS_PER_S / 5)
 #define CREW_BEATS 64
 #define CREW_STALE_NS (20 * NS_PER_S) /* an order to start; the controller waits for 60 s */
-#define CREW_LEAVE_NS (3 * NS_PER_S) /* for the controller's last word to one that leaves */
+#define CREW_LEAVE_NS (3 * NS_PER_S)  /* for the controller's last word to one that leaves */
 
 struct launch_crew {
     struct member self; /* as it was reported last */
@@ -227,15 +227,15 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     crew->due_ns = now_ns + self->lease_ns / 10;
 }
 
-/* The newest report that is on the controller's disk. */
+/* The newest report that is on the controller's disk, or of which it said that it cannot write it. */
 static void crew_acknowledged(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
-    uint64_t before = acknowledged_read(crew->acknowledged);
-    int64_t newest = crew->acked_ns;
+    struct acknowledged now = acknowledged_read(crew->acknowledged);
+    int64_t newest = MAX(crew->acked_ns, MIN(now.heard_boot_ns, time_boot_ns()));
 
     for (uint32_t i = 0; i < MIN(crew->beats, (uint32_t)CREW_BEATS); i++) {
-        if (crew->beat[i].number < before)
+        if (crew->beat[i].number < now.before)
             newest = MAX(newest, crew->beat[i].boot_ns);
     }
     if (newest == crew->acked_ns)

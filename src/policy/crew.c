@@ -17,7 +17,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define CREW_BEGIN_NS (60 * NS_PER_S)   /* until a launcher that was told to start has started */
+#define CREW_BEGIN_NS (60 * NS_PER_S) /* until a launcher that was told to start has started */
 #define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
 #define CREW_REPORT_NS (3 * NS_PER_S)
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
@@ -387,7 +387,7 @@ void crew_tick(struct policy *policy)
 
     if (!crew || !crew->count || crew->phase == CREW_IS_OVER || policy->view->last)
         return;
-    crew_listen(crew, policy->view->mono_ns);
+    crew_listen(crew, policy->view);
     crew_refuse_rivals(policy);
     if (crew->phase == CREW_RUNS)
         crew_run(policy);

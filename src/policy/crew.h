@@ -61,7 +61,8 @@ struct policy_crew {
 struct crew_member *crew_find(const struct policy_crew *crew, const char *node); /* NULL: nobody */
 /* The rival is the launcher of its node from now on: the one before, and its ranks, have ended. */
 void crew_replace(struct crew_member *member);
-void crew_listen(struct policy_crew *crew, int64_t now_ns); /* at a tick: who was heard of */
+/* At a tick: who was heard of. */
+void crew_listen(struct policy_crew *crew, const struct policy_view *view);
 /* Rivals of launchers that live are told to end. */
 void crew_refuse_rivals(struct policy *policy);
 bool crew_is_refusal(const struct decision *decision);

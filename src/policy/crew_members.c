@@ -83,16 +83,20 @@ int policy_member(struct policy *policy, const struct member *fact)
     return 0;
 }
 
-void crew_listen(struct policy_crew *crew, int64_t now_ns)
+/* A launcher may have been told that it was heard of while the log could not be written, or was not there: its lease began
+ * again then, so it begins again here.
+ */
+void crew_listen(struct policy_crew *crew, const struct policy_view *view)
 {
-    int64_t gap_ns = crew->tick_ns ? MAX(now_ns - crew->tick_ns, 0) : 0;
+    int64_t gap_ns = crew->tick_ns ? MAX(view->mono_ns - crew->tick_ns, 0) : 0;
+    bool away = gap_ns > CREW_TICK_MAX_NS || view->deaf;
 
     crew->clock_ns += MIN(gap_ns, CREW_TICK_MAX_NS);
-    crew->tick_ns = now_ns;
+    crew->tick_ns = view->mono_ns;
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
-        if (member->heard || !member->heard_ns)
+        if (member->heard || !member->heard_ns || away)
             member->heard_ns = crew->clock_ns + 1; /* never 0 */
         member->lost = member->last.state != MEMBER_LEFT &&
                        crew->clock_ns - member->heard_ns > member->last.lease_ns;
@@ -123,10 +127,11 @@ static void crew_refuse(struct policy *policy, struct crew_member *member)
 
     crew_life_name(member->rival.life, decision.of);
     memcpy(decision.node[0], member->last.node, sizeof(decision.node[0]));
-    snprintf(decision.why, sizeof(decision.why),
-             "another launcher of node %.47s is in this run already, at %.47s; this one is at %.47s: "
-             "give it another name with --node",
-             member->last.node, member->last.host, member->rival.host);
+    snprintf(
+        decision.why, sizeof(decision.why),
+        "another launcher of node %.47s is in this run already, at %.47s; this one is at %.47s: "
+        "give it another name with --node",
+        member->last.node, member->last.host, member->rival.host);
     policy_decide_of_attempt(policy, &decision, 0);
     member->refused = member->rival.life;
     member->rival = (struct member){ 0 };

@@ -10,7 +10,7 @@
 #include "wire/field.h"
 
 #define MEMBER_RANKS_MAX 65536
-#define MEMBER_ATTEMPT_MAX (UINT32_C(1) << 30)             /* there is always a next one */
+#define MEMBER_ATTEMPT_MAX (UINT32_C(1) << 30)    /* there is always a next one */
 #define MEMBER_STEP_MAX ((uint64_t)INT64_MAX / 2) /* orders have it as a signed number */
 
 static const char *const member_state_names[MEMBER_STATE_COUNT] = {

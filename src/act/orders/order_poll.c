@@ -15,7 +15,7 @@
 
 #define AGAIN_MIN_NS (300 * NS_PER_MS)
 #define AGAIN_MAX_NS (10 * NS_PER_S)
-#define FRESH_NS NS_PER_S      /* an answer to start ranks is asked for again if it is older */
+#define FRESH_NS NS_PER_S       /* an answer to start ranks is asked for again if it is older */
 #define ENDED_NS (5 * NS_PER_S) /* a run that is over has no orders; another attempt may begin */
 
 struct order_poll {

@@ -64,15 +64,14 @@ static void no_rank_starts_after_the_lease(void **state)
 /* A launcher that dies with an agent, a controller and a lease that ends while the agent ends. */
 static _Noreturn void launcher_dies(const char *file)
 {
-    char *const agent[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ TOLD("agent", "sleep 2; ") },
-                            NULL },
-                *const control[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ TOLD("control", "") },
-                                     NULL };
+    char *const agent[] = { (char[]){ "sh" }, (char[]){ "-c" },
+                            (char[]){ TOLD("agent", "sleep 2; ") }, NULL },
+                *const control[] = { (char[]){ "sh" }, (char[]){ "-c" },
+                                     (char[]){ TOLD("control", "") }, NULL };
     const struct keeper_command command[] = { { .argv = agent }, { .argv = control } };
-    struct keeper_plan plan = { .command = command,
-                                .commands = 2,
-                                .rings = "",
-                                .drain_ns = 60 * NS_PER_S };
+    struct keeper_plan plan = {
+        .command = command, .commands = 2, .rings = "", .drain_ns = 60 * NS_PER_S
+    };
     struct keeper_job job = { .level = TREE_AGENTS, .out_fd = 1, .err_fd = 2 };
     struct keeper *keeper = NULL;
     char text[64] = "";

@@ -42,8 +42,8 @@ struct send {
     size_t count, room;
     pid_t parent;
     int64_t again_ns, deadline_ns;
-    int64_t stuck_ns; /* of a launcher: since when some spool cannot be sent; 0: all can */
-    uint64_t told;    /* to the launcher, of its own spool */
+    int64_t stuck_ns;         /* of a launcher: since when some spool cannot be sent; 0: all can */
+    struct acknowledged told; /* to the launcher, of its own spool */
     bool enlisted, finishing, finish_asked, done, complained;
     struct err trouble;
 };
@@ -182,16 +182,18 @@ static bool send_spools_in_trouble(const struct send *send)
 /* The launcher of a job on several nodes lives by that (act/launch_crew.c). */
 static void send_tell(struct send *send)
 {
-    uint64_t passed = 0;
+    struct acknowledged now = { 0 };
 
     for (size_t i = 0; i < send->count && send->settings->run_dir; i++) {
-        if (strcmp(send->one[i].name, "launcher.lsf") == 0)
-            passed = sender_passed(send->one[i].sender);
+        if (strcmp(send->one[i].name, "launcher.lsf") != 0)
+            continue;
+        now.before = sender_passed(send->one[i].sender);
+        now.heard_boot_ns = sender_heard(send->one[i].sender);
     }
-    if (passed <= send->told)
+    if (now.before <= send->told.before && now.heard_boot_ns <= send->told.heard_boot_ns)
         return;
-    send->told = passed;
-    acknowledged_write(send->settings->run_dir, passed);
+    send->told = (struct acknowledged){ MAX(now.before, send->told.before), now.heard_boot_ns };
+    acknowledged_write(send->settings->run_dir, &send->told);
 }
 
 /* ---- the end ---- */

@@ -66,6 +66,8 @@ struct site_run {
     bool finish;                          /* and that nothing follows */
     uint64_t judged;                      /* whole steps, as listeners know */
     int64_t newest_ns;                    /* the newest fact, by our clock */
+    bool
+        deaf; /* since the last tick a sender was told that it was heard of, and its facts are not in the log */
     int64_t synced_ns;
     bool index_stale;      /* its log says more than the index */
     bool index_rebuild;    /* its rows were lost, and are read again: not to be shown yet */
@@ -183,6 +185,9 @@ void ingest_node(struct site *site, const char *node, struct http_exchange *exch
 
 /* ingest.c */
 void ingest_frames(struct site_run *run, struct http_exchange *exchange);
+/* Facts came and are not in the log: their sender, which keeps them, learns that it was heard of. */
+void ingest_reply_unwritten(struct site_run *run, struct http_exchange *exchange, int result,
+                            const char *text);
 struct ingest {          /* what a body brought */
     struct frame *frame; /* the new ones */
     size_t count, room;

@@ -379,11 +379,14 @@ static void site_waiters_answer(struct site_run *run, const struct err *failed)
         run->waiting = waiter->next;
         if (waiter->exchange) {
             http_on_gone(waiter->exchange, NULL, NULL);
-            if (failed)
-                reply_error(waiter->exchange, 503, "the facts could not be written to disk: %s",
-                            failed->text);
-            else
+            if (failed) {
+                struct err err = *failed;
+
+                err_wrap(&err, -EIO, "the facts could not be written to disk");
+                ingest_reply_unwritten(run, waiter->exchange, -EIO, err.text);
+            } else {
                 http_answer(waiter->exchange, 200, "application/json", &waiter->answer);
+            }
         }
         site_runs_took(&run->site->counts.ingest_us, &run->site->counts.ingest_sum_us,
                        now_ns - waiter->since_ns);
@@ -707,7 +710,9 @@ int run_turn(struct site_run *run, int64_t now_ns, struct err *err)
     if (over)
         result = runlog_tick(run->log, TICK_LAST, err);
     else if (runlog_tick_is_due(run->log))
-        result = runlog_tick(run->log, 0, err);
+        result = runlog_tick(run->log, run->deaf ? TICK_DEAF : 0, err);
+    if (result == 0 && !over)
+        run->deaf = false;
     site_trouble(run->site, result, err);
     run->site->counts.ticks++;
     if (result == -ENOMEM || result == -ESTALE) {

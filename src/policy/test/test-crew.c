@@ -28,6 +28,7 @@ struct scene {
     struct member member[40];
     size_t members;
     uint32_t min, max, restarts;
+    bool deaf;
 };
 
 static int scene_make(void **state)
@@ -62,7 +63,9 @@ static void said(void *arg, const struct decision *decision)
 
 static void tick(struct scene *scene)
 {
-    struct policy_view view = { .mono_ns = scene->now_ns, .real_ns = REAL_NS + scene->now_ns };
+    struct policy_view view = { .mono_ns = scene->now_ns,
+                                .real_ns = REAL_NS + scene->now_ns,
+                                .deaf = scene->deaf };
 
     policy_tick(scene->policy, &view, said, scene);
 }
@@ -268,6 +271,23 @@ static void a_controller_that_was_away_loses_nobody(void **state)
     tick(scene);
     passes(scene, 30, NULL);
     order_is(scene, ACTION_START, 0);
+}
+
+/* The log could not be written: who came meanwhile was told so, and heard of all the same. */
+static void a_controller_that_could_not_write_loses_nobody(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    passes(scene, 9, &scene->member[0]);
+    scene->now_ns += NS_PER_S;
+    scene->deaf = true;
+    tick(scene);
+    scene->deaf = false;
+    passes(scene, 9, &scene->member[0]);
+    order_is(scene, ACTION_START, 0);
+    passes(scene, 2, &scene->member[0]);
+    order_is(scene, ACTION_STOP, 0);
 }
 
 static void without_a_spare_the_run_waits_and_ends(void **state)
@@ -594,6 +614,7 @@ int main(void)
         SCENE(a_node_that_comes_back_with_ranks_is_waited_for),
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
+        SCENE(a_controller_that_could_not_write_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
         SCENE(it_goes_on_with_fewer_nodes_if_that_is_allowed),
         SCENE(a_launcher_that_is_started_again_has_no_ranks_of_the_former),
