@@ -27,7 +27,7 @@ struct daemon {
     char name[80]; /* "agent-n0", "control": of its log, of its command, and for people */
     char node[64];
     enum tree_level level;
-    char *argv[8];
+    char *argv[16];
     bool running;
     bool killed;       /* by a signal, in the middle of its last work */
     unsigned failures; /* in a row */
@@ -116,10 +116,23 @@ void daemons_relay(struct daemons *daemons, struct output *output)
     daemons->relayed_to += line - text; /* a line that is not whole is read again */
 }
 
+/* The controller of the job, for all of its launchers. */
+static void daemon_init_lead(struct daemon *daemon, const struct daemons_lead *lead)
+{
+    const char *const argv[] = { "lockstep", "control",    "--state", lead->state, "--only",
+                                 lead->run,  "--tls",      "--listen", lead->listen,
+                                 "--host-name", lead->host, NULL };
+
+    snprintf(daemon->name, sizeof(daemon->name), "control");
+    daemon->level = TREE_CONTROL;
+    daemon->pause_ns = DAEMONS_PAUSE_MIN_NS;
+    memcpy(daemon->argv, argv, sizeof(argv));
+}
+
 int daemons_create(const struct layout *layout, const char *directory, struct daemons_wanted wanted,
                    struct daemons **ret)
 {
-    size_t count = (size_t)layout->nodes + 2 + wanted.alert;
+    size_t plain = (size_t)layout->nodes + 2 + wanted.alert, count = plain + !!wanted.lead;
     struct daemons *daemons = calloc(1, sizeof(*daemons) + count * sizeof(daemons->daemon[0]));
 
     if (!daemons)
@@ -129,7 +142,9 @@ int daemons_create(const struct layout *layout, const char *directory, struct da
     daemons->remote = wanted.remote;
     if (wanted.remote)
         daemons_relay_begin(daemons);
-    for (size_t i = 0; i < count; i++) {
+    if (wanted.lead)
+        daemon_init_lead(&daemons->daemon[plain], wanted.lead);
+    for (size_t i = 0; i < plain; i++) {
         struct daemon *daemon = &daemons->daemon[i];
 
         if (i < layout->nodes) {

@@ -20,12 +20,18 @@
 
 struct daemons;
 
+struct daemons_lead {
+    const char *state, *run, *listen, *host; /* texts that stay */
+};
+
 /* `directory`: the run's.  One agent a node, one controller and one child that waits for orders, none of them started yet; `remote`: in
  * place of the controller one that sends to the site's.
  */
 struct daemons_wanted {
     bool remote; /* facts go to a site's controller; else there is one here */
     bool alert;  /* alerts are passed on */
+    /* A controller for all launchers of the job beside that; NULL: another one has it. */
+    const struct daemons_lead *lead;
 };
 int daemons_create(const struct layout *layout, const char *directory, struct daemons_wanted wanted,
                    struct daemons **ret);

@@ -111,6 +111,8 @@ static int crew_self_init(const struct launch *launch, struct member *self, stru
     snprintf(self->node, sizeof(self->node), "%.63s", launch->run_dir.file.layout.host);
     if (plan->address)
         snprintf(self->host, sizeof(self->host), "%s", plan->address);
+    else if (meet_name(launch->meet)) /* its own address may be one of loopback here */
+        snprintf(self->host, sizeof(self->host), "%.63s", meet_name(launch->meet));
     else
         r = crew_host_find(getenv("LOCKSTEP_CONTROL"), self->host, sizeof(self->host), err);
     return r < 0 ? r : layout_port(&self->port, err);
@@ -628,6 +630,10 @@ void launch_crew_attempts(struct launch *launch)
     struct launch_crew *crew = launch->crew;
 
     crew_look_for_checkpoint(launch);
+    if (launch->meet)
+        output_message(launch->output, "the launchers of this run meet at %s%s",
+                       meet_url(launch->meet),
+                       meet_lead(launch->meet) ? ": this one leads" : "");
     output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
                    crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
                    launch->plan->nodes_max == 1 ? "" : "s");

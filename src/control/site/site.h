@@ -3,6 +3,9 @@
  * One process, one thread, one core per run.  Facts arrive by POST and are acknowledged when they are on disk.  Each
  * run has its log in STATE/runs/RUN/log.lsf.  It may be killed at any time and started again.
  *
+ * With `only` it is the controller of one job that has a launcher on each node: one of them starts it, and it ends, some
+ * seconds later, with that launcher.
+ *
  * With `run_dir` it serves that run alone (local.h): facts also come from the spools in the run's directory, and all
  * files of the controller are there, too.
  *
@@ -23,6 +26,7 @@ struct thresholds; /* judge/thresholds.h */
 
 struct site_settings {
     const char *run_dir;        /* the only run; NULL: a site */
+    const char *only;           /* a site whose state directory is that of this run; NULL: of many */
     int64_t tick_ns;            /* of the only run: how long it sleeps when nothing came */
     const char *state;          /* NULL: the user's state directory */
     const char *listen;         /* ADDRESS:PORT; off loopback TLS is on */

@@ -64,6 +64,7 @@ struct site_run {
     int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: none yet */
     bool ended;                           /* reported by the launcher */
     bool finish;                          /* and that nothing follows */
+    size_t finishes;                      /* how many senders said that */
     uint64_t judged;                      /* whole steps, as listeners know */
     int64_t newest_ns;                    /* the newest fact, by our clock */
     bool
@@ -122,6 +123,7 @@ struct site {
     int64_t crowd_at_ns;    /* when to say again that connections run short */
     struct site_run *local; /* the only run, of --run-dir; NULL: a site */
     pid_t parent;           /* of the controller of one run */
+    int64_t leave_ns;       /* of --only: when it ends at the latest; 0: it was not told to */
     int64_t http_at_ns;     /* when to try again to listen */
     bool http_missed;       /* and that it failed was logged */
     int failed;             /* -errno that ends the process, and why */
