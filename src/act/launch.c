@@ -385,6 +385,8 @@ static int launch_open(struct launch *launch, struct err *err)
                           launch->plan->ranks, launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
+    if (launch->meet && launch->daemons)
+        daemons_move(launch->daemons, meet_url(launch->meet), meet_leads(launch->meet));
     launch_log_open(launch);
     launch_orders_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));

@@ -24,7 +24,8 @@ struct launch_plan {
     const char *node;              /* name of this node; NULL: the host's */
     uint32_t nodes_min, nodes_max; /* that start such a launcher; 0: this is the only one */
     const char *checkpoints;       /* their directory, for LOCKSTEP_RESUME; NULL: not known */
-    const char *meet;    /* HOST:PORT, where one of the launchers has the controller; NULL: a site has */
+    const char
+        *meet; /* HOST:PORT, where one of the launchers has the controller; NULL: a site has */
     const char *job_key; /* file with the key that all launchers have; NULL: it is found */
     const char *address; /* at which the other nodes reach this one; NULL: it is found out */
     int64_t lease_ns;    /* a node that is not heard of for so long is lost */

@@ -31,6 +31,8 @@
 
 #define CREW_LOOK_NS (NS_PER_S / 5)
 #define CREW_BEATS 64
+#define CREW_MOVE_LEASES 2
+#define CREW_MEET_NS (5 * NS_PER_S)
 #define CREW_STALE_NS (20 * NS_PER_S) /* an order to start; the controller waits for 60 s */
 #define CREW_LEAVE_NS (3 * NS_PER_S)  /* for the controller's last word to one that leaves */
 
@@ -42,6 +44,8 @@ struct launch_crew {
     } beat[CREW_BEATS]; /* a ring */
     uint32_t beats;
     int64_t due_ns;                 /* of the next one */
+    bool known;                     /* some controller has heard of us */
+    int64_t moved_ns;               /* since boot: when we went on to the next endpoint; 0: never */
     int64_t acked_ns;               /* since boot: of the newest that the controller has; 0: none */
     int acknowledged;               /* the file */
     enum member_state result;       /* of the newest attempt here, or MEMBER_IDLE */
@@ -105,7 +109,8 @@ static int crew_self_init(const struct launch *launch, struct member *self, stru
                              .max_restarts = plan->max_restarts,
                              .lease_ns = plan->lease_ns,
                              .join_ns = plan->join_ns,
-                             .backoff_ns = plan->backoff_ns };
+                             .backoff_ns = plan->backoff_ns,
+                             .quorum = meet_quorum(launch->meet) };
     if (getrandom(&self->life, sizeof(self->life), 0) < 0 || !self->life)
         self->life = (uint32_t)time_real_ns() | 1;
     snprintf(self->node, sizeof(self->node), "%.63s", launch->run_dir.file.layout.host);
@@ -243,6 +248,7 @@ static void crew_acknowledged(struct launch *launch)
     if (newest == crew->acked_ns)
         return;
     crew->acked_ns = newest;
+    crew->known = true;
     if (crew->in_attempt)
         keeper_lease(launch->keeper, newest + crew->self.lease_ns * 6 / 10);
 }
@@ -267,6 +273,23 @@ static void crew_lease(struct launch *launch, int64_t boot_ns)
         (double)(boot_ns - crew->acked_ns) / 1e9);
 }
 
+/* The controller is lost with its launcher: another one has it now, which begins without any history. */
+static void crew_move(struct launch *launch, int64_t boot_ns)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (!launch->meet || !crew->known || crew->in_attempt || crew_is_set(&crew->end) ||
+        boot_ns - MAX(crew->acked_ns, crew->moved_ns) <= CREW_MOVE_LEASES * crew->self.lease_ns ||
+        !meet_move(launch->meet))
+        return;
+    crew->moved_ns = boot_ns;
+    crew->acked_ns = 0;
+    crew->beats = 0;
+    daemons_move(launch->daemons, meet_url(launch->meet), meet_leads(launch->meet));
+    output_message(launch->output, "the controller is lost; the launchers meet at %s now%s",
+                   meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
+}
+
 void launch_crew_turn(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
@@ -278,6 +301,7 @@ void launch_crew_turn(struct launch *launch)
         crew_report(launch, now_ns);
     crew_acknowledged(launch);
     crew_lease(launch, time_boot_ns());
+    crew_move(launch, time_boot_ns());
 }
 
 int64_t launch_crew_due_ns(const struct launch *launch)
@@ -457,7 +481,11 @@ int64_t launch_crew_grace_ns(const struct launch *launch)
 {
     const struct launch_crew *crew = launch->crew;
 
-    return crew && (crew->silent || crew->fenced) ? 0 : launch->plan->grace_ns;
+    if (crew && (crew->silent || crew->fenced))
+        return 0;
+    /* Another controller, that we do not hear of, starts the next attempt after two leases. */
+    return crew && crew->self.quorum ? MIN(launch->plan->grace_ns, crew->self.lease_ns / 2)
+                                     : launch->plan->grace_ns;
 }
 
 int launch_crew_status(const struct launch *launch, int own)
@@ -583,6 +611,19 @@ static bool crew_contact_lost(const struct launch *launch, int64_t since_ns)
     return time_boot_ns() - MAX(crew->acked_ns, since_ns) > crew->self.join_ns;
 }
 
+/* A controller that one of the launchers has just started may take a moment, and that is no trouble. */
+static void crew_relay(struct launch *launch, int64_t since_ns)
+{
+    bool just_now = launch->meet && time_boot_ns() - since_ns < CREW_MEET_NS;
+
+    if (!launch->daemons || (just_now && !launch->crew->acked_ns))
+        return;
+    if (just_now)
+        daemons_relay_skip(launch->daemons);
+    else
+        daemons_relay(launch->daemons, launch->output);
+}
+
 /* For an order.  False: none will come, or it is the end. */
 static bool crew_wait(struct launch *launch)
 {
@@ -592,8 +633,7 @@ static bool crew_wait(struct launch *launch)
     while (launch_crew_waits(launch) && !launch->stop_signal && !launch->keeper_lost_seen) {
         launch_turn(launch, launch_crew_due_ns(launch));
         launch_orders_turn(launch);
-        if (launch->daemons)
-            daemons_relay(launch->daemons, launch->output);
+        crew_relay(launch, MAX(since_ns, crew->moved_ns));
         if (crew_contact_lost(launch, since_ns)) {
             output_message(launch->output, "the controller has not answered for %.0f s; giving up",
                            (double)crew->self.join_ns / 1e9);
@@ -632,8 +672,7 @@ void launch_crew_attempts(struct launch *launch)
     crew_look_for_checkpoint(launch);
     if (launch->meet)
         output_message(launch->output, "the launchers of this run meet at %s%s",
-                       meet_url(launch->meet),
-                       meet_lead(launch->meet) ? ": this one leads" : "");
+                       meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
     output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
                    crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
                    launch->plan->nodes_max == 1 ? "" : "s");

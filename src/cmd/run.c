@@ -26,7 +26,7 @@ struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
     const char *nnodes, *node, *address, *checkpoints, *endpoint, *job_key;
-    char slurm_endpoint[300], slurm_name[64];
+    char slurm_endpoint[32768], slurm_name[64];
     int64_t lease_ns, join_ns;
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns, arena_hold_ns;
@@ -53,9 +53,9 @@ static const struct opt run_opts[] = {
     { "address", 0, OPT_TEXT, offsetof(struct run_settings, address), "ADDRESS",
       "address of this node for MASTER_ADDR, default the one used to reach the controller", NULL,
       false },
-    { "rdzv-endpoint", 0, OPT_TEXT, offsetof(struct run_settings, endpoint), "HOST:PORT",
-      "with --nnodes and without --control: an address of one of the nodes, whose launcher starts "
-      "a controller there; found in a job of Slurm",
+    { "rdzv-endpoint", 0, OPT_TEXT, offsetof(struct run_settings, endpoint), "HOST:PORT[,...]",
+      "with --nnodes and without --control: addresses of nodes; the launcher on the first starts a "
+      "controller there, the next if it is lost; found in a job of Slurm",
       NULL, false },
     { "job-key", 0, OPT_TEXT, offsetof(struct run_settings, job_key), "FILE",
       "with --rdzv-endpoint: file with a token that the launchers of all nodes have; default "
@@ -169,7 +169,8 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
     if (settings->nnodes && !settings->name && meet_slurm_name(settings->slurm_name))
         settings->name = settings->slurm_name;
     if (settings->endpoint && settings->control)
-        return err_set(err, -EINVAL, "--rdzv-endpoint and --control: the launchers meet at one place");
+        return err_set(err, -EINVAL,
+                       "--rdzv-endpoint and --control: the launchers meet at one place");
     if (settings->endpoint && !settings->nnodes)
         return err_set(err, -EINVAL, "--rdzv-endpoint: only with --nnodes");
     *ret = (struct launch_plan){ .name = settings->name,

@@ -20,6 +20,7 @@
 #define CREW_BEGIN_NS (60 * NS_PER_S) /* until a launcher that was told to start has started */
 #define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
 #define CREW_REPORT_NS (3 * NS_PER_S)
+#define CREW_MINORITY_LEASES 4
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
 
 void crew_destroy(struct policy_crew *crew)
@@ -185,12 +186,45 @@ static bool crew_is_deserted(const struct policy_crew *crew)
     return left;
 }
 
+/* Under another controller, say: then nobody waits for launchers that would have come long ago. */
+static bool crew_has_run(const struct policy_crew *crew)
+{
+    bool run = crew->begun;
+
+    for (size_t i = 0; i < crew->count; i++)
+        run |= crew->member[i].last.state != MEMBER_IDLE;
+    return run;
+}
+
+/* Launchers that another controller may have, and that start without us. */
+static bool crew_is_minority(const struct policy_crew *crew, uint32_t fit)
+{
+    const struct member *first = &crew->member[0].last;
+
+    return fit < first->quorum && crew_has_run(crew) &&
+           crew->clock_ns - crew->since_ns >= CREW_MINORITY_LEASES * first->lease_ns;
+}
+
+static void crew_give_up(struct policy *policy, uint32_t fit, uint32_t needed)
+{
+    struct policy_crew *crew = policy->crew;
+    char before[80];
+
+    snprintf(before, sizeof(before), "%.79s", crew->why);
+    snprintf(crew->why, sizeof(crew->why), "%u node%s left, at least %u needed%s%s", fit,
+             fit == 1 ? " is" : "s are", needed, before[0] ? "; after: " : "", before);
+    crew->status = crew->status ? crew->status : 1;
+    crew_end(policy);
+}
+
 static void crew_gather(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
     const struct member *first = &crew->member[0].last;
     uint32_t fit = crew_fit_count(crew);
-    bool waited = crew->clock_ns - crew->since_ns >= first->join_ns;
+    int64_t since_ns = crew->clock_ns - crew->since_ns;
+    bool waited = since_ns >= first->join_ns,
+         soon = crew->begun || (crew_has_run(crew) && since_ns >= 2 * first->lease_ns);
 
     if (crew_is_deserted(crew)) {
         crew->status = crew->status ? crew->status : 1;
@@ -199,20 +233,12 @@ static void crew_gather(struct policy *policy)
     }
     if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
         return;
-    if (fit >= first->nodes_max) {
+    if (fit >= first->nodes_max && fit >= first->quorum)
         crew_start(policy, first->nodes_max);
-    } else if (fit >= first->nodes_min && (crew->begun || waited)) {
-        crew_start(policy, fit);
-    } else if (waited) {
-        char before[80];
-
-        snprintf(before, sizeof(before), "%.79s", crew->why);
-        snprintf(crew->why, sizeof(crew->why), "%u node%s left, at least %u needed%s%s", fit,
-                 fit == 1 ? " is" : "s are", first->nodes_min, before[0] ? "; after: " : "",
-                 before);
-        crew->status = crew->status ? crew->status : 1;
-        crew_end(policy);
-    }
+    else if (fit >= first->nodes_min && fit >= first->quorum && (soon || waited))
+        crew_start(policy, MIN(fit, first->nodes_max));
+    else if (waited || crew_is_minority(crew, fit))
+        crew_give_up(policy, fit, MAX(first->nodes_min, first->quorum));
 }
 
 /* ---- an attempt stops ---- */

@@ -10,6 +10,7 @@
 #include "wire/field.h"
 
 #define MEMBER_RANKS_MAX 65536
+#define MEMBER_QUORUM_MAX 1024
 #define MEMBER_ATTEMPT_MAX (UINT32_C(1) << 30)    /* there is always a next one */
 #define MEMBER_STEP_MAX ((uint64_t)INT64_MAX / 2) /* orders have it as a signed number */
 
@@ -45,6 +46,7 @@ void member_put(struct buf *out, const struct member *member)
     field_put_i64(out, member->lease_ns);
     field_put_i64(out, member->join_ns);
     field_put_i64(out, member->backoff_ns);
+    buf_put_u32(out, member->quorum);
 }
 
 static uint32_t member_get_within(struct reader *in, uint32_t least, uint32_t most)
@@ -86,6 +88,8 @@ int member_get(struct reader in, struct member *ret)
     member.lease_ns = field_get_mono(&in);
     member.join_ns = field_get_mono(&in);
     member.backoff_ns = field_get_mono(&in);
+    if (reader_left(&in)) /* earlier ones have none */
+        member.quorum = member_get_within(&in, 0, MEMBER_QUORUM_MAX);
     if (in.bad || !member_is_sound(&member))
         return -EPROTO;
     *ret = member;

@@ -34,12 +34,13 @@ int job_key_of(const char *text, struct job_key *ret, struct err *err)
     return 0;
 }
 
-void job_key_token(const struct job_key *key, struct token *ret)
+void job_key_token(const struct job_key *key, enum job_key_use use, struct token *ret)
 {
     unsigned char byte[JOB_KEY_BYTES];
     char *at = ret->text;
 
-    job_key_derive(key->byte, sizeof(key->byte), "lockstep join", byte);
+    job_key_derive(key->byte, sizeof(key->byte),
+                   use == JOB_KEY_JOIN ? "lockstep join" : "lockstep facts", byte);
     at += snprintf(at, sizeof(ret->text), "lst_");
     for (size_t i = 0; i < sizeof(byte); i++)
         at += snprintf(at, 3, "%02x", byte[i]);

@@ -20,7 +20,11 @@ struct job_key {
 
 /* -EINVAL: too short to be a secret.  The sentence never repeats the text. */
 int job_key_of(const char *text, struct job_key *ret, struct err *err);
-void job_key_token(const struct job_key *key, struct token *ret); /* that may join the run */
+enum job_key_use {
+    JOB_KEY_JOIN,  /* may register the run */
+    JOB_KEY_FACTS, /* may send its facts, and ask for orders */
+};
+void job_key_token(const struct job_key *key, enum job_key_use use, struct token *ret);
 void job_key_seed(const struct job_key *key,
                   unsigned char ret[static JOB_KEY_BYTES]); /* of tls_make_of_seed() */
 

@@ -32,9 +32,11 @@ static void one_key_gives_one_token_and_one_pin(void **state)
     assert_int_equal(job_key_of("0123456789abcdef", &key, NULL), 0);
     assert_int_equal(job_key_of(" 0123456789abcdef\n", &same, NULL), 0);
     assert_int_equal(job_key_of("0123456789abcdeg", &other, NULL), 0);
-    job_key_token(&key, &token);
-    job_key_token(&same, &again);
-    job_key_token(&other, &other_token);
+    job_key_token(&key, JOB_KEY_JOIN, &token);
+    job_key_token(&same, JOB_KEY_JOIN, &again);
+    job_key_token(&key, JOB_KEY_FACTS, &other_token);
+    assert_false(token_equal(&token, &other_token));
+    job_key_token(&other, JOB_KEY_JOIN, &other_token);
     assert_true(token_equal(&token, &again));
     assert_false(token_equal(&token, &other_token));
     assert_int_equal(token_parse(token.text, strlen(token.text), &parsed, NULL), 0);

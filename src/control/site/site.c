@@ -28,7 +28,7 @@
 #define REBUILD_NS (30 * NS_PER_MS) /* of a tick, for rows of the index that were lost */
 #define BEAT_EVERY 150              /* ticks */
 #define OWN_ADDRESSES_MAX 32
-#define LEAVE_NS (15 * NS_PER_S)     /* less than launchers wait for their daemons */
+#define LEAVE_NS (15 * NS_PER_S)      /* less than launchers wait for their daemons */
 #define LEAVE_QUIET_NS (3 * NS_PER_S) /* nobody has sent anything for so long */
 #define CROWD_AGAIN_NS (60 * NS_PER_S)
 
@@ -226,9 +226,8 @@ static bool site_has_left(const struct site *site, int64_t now_ns)
 
 static void site_only_turn(struct site *site, int64_t now_ns)
 {
-    if (getppid() != site->parent)
-        site_leave(site, now_ns);
-    if (site_has_left(site, now_ns))
+    /* The launcher was killed: the others shall find out, and go on to the next one. */
+    if (getppid() != site->parent || site_has_left(site, now_ns))
         loop_stop(site->loop);
 }
 

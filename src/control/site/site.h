@@ -25,14 +25,14 @@
 struct thresholds; /* judge/thresholds.h */
 
 struct site_settings {
-    const char *run_dir;        /* the only run; NULL: a site */
-    const char *only;           /* a site whose state directory is that of this run; NULL: of many */
-    int64_t tick_ns;            /* of the only run: how long it sleeps when nothing came */
-    const char *state;          /* NULL: the user's state directory */
-    const char *listen;         /* ADDRESS:PORT; off loopback TLS is on */
-    const char *key, *cert;     /* files; NULL: made on first use, in STATE/tls */
-    bool tls;                   /* also on loopback */
-    bool anonymous_reads;       /* reading needs no token; loopback only */
+    const char *run_dir;    /* the only run; NULL: a site */
+    const char *only;       /* a site whose state directory is that of this run; NULL: of many */
+    int64_t tick_ns;        /* of the only run: how long it sleeps when nothing came */
+    const char *state;      /* NULL: the user's state directory */
+    const char *listen;     /* ADDRESS:PORT; off loopback TLS is on */
+    const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
+    bool tls;               /* also on loopback */
+    bool anonymous_reads;   /* reading needs no token; loopback only */
     struct opt_list host_names; /* by which it is reached, besides localhost and its addresses */
     const char *user_header;    /* in which a proxy with a token names the user; NULL: none */
     uint64_t log_max;    /* bytes of a run's log, beyond which what is old is merged; 0: no limit */

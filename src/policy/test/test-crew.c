@@ -27,7 +27,7 @@ struct scene {
     size_t count;
     struct member member[40];
     size_t members;
-    uint32_t min, max, restarts;
+    uint32_t min, max, restarts, quorum;
     bool deaf;
 };
 
@@ -82,6 +82,7 @@ static struct member *join(struct scene *scene, const char *node, uint32_t life)
                                .ranks = 4,
                                .nodes_min = scene->min,
                                .nodes_max = scene->max,
+                               .quorum = scene->quorum,
                                .max_restarts = scene->restarts,
                                .lease_ns = LEASE_NS,
                                .join_ns = JOIN_NS };
@@ -307,6 +308,40 @@ static void without_a_spare_the_run_waits_and_ends(void **state)
     assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 1);
     assert_non_null(strstr(order(scene)->why, "1 node is left, at least 2 needed"));
     assert_non_null(strstr(order(scene)->why, "node n2 is lost"));
+}
+
+/* Three launchers could have a controller.  The first has it no longer, and another one begins without any history. */
+static void another_controller_goes_on_with_most_of_the_launchers(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->quorum = 2;
+    scene->min = 1;
+    scene->max = 3;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct member *member = join(scene, i ? "n3" : "n2", 12 + i);
+
+        says(scene, member, MEMBER_STOPPED, 4);
+    }
+    passes(scene, 19, NULL); /* the third may still come */
+    assert_null(order(scene));
+    passes(scene, 2, NULL);
+    assert_int_equal(order_is(scene, ACTION_START, 5)->node_count, 2);
+}
+
+static void a_minority_ends(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->quorum = 2;
+    scene->min = 1;
+    scene->max = 3;
+    says(scene, join(scene, "n1", 11), MEMBER_STOPPED, 0);
+    passes(scene, 39, NULL);
+    assert_null(order(scene)); /* alone it would be within --nnodes */
+    passes(scene, 2, NULL);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 1);
+    assert_non_null(strstr(order(scene)->why, "1 node is left, at least 2 needed"));
 }
 
 static void it_goes_on_with_fewer_nodes_if_that_is_allowed(void **state)
@@ -616,6 +651,8 @@ int main(void)
         SCENE(a_controller_that_was_away_loses_nobody),
         SCENE(a_controller_that_could_not_write_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
+        SCENE(another_controller_goes_on_with_most_of_the_launchers),
+        SCENE(a_minority_ends),
         SCENE(it_goes_on_with_fewer_nodes_if_that_is_allowed),
         SCENE(a_launcher_that_is_started_again_has_no_ranks_of_the_former),
         SCENE(restarts_are_limited_and_the_status_stays),
