@@ -2,7 +2,7 @@
  *
  * It reports what its ranks do and obeys the controller's orders: START an attempt with these ranks, STOP it, END the run.  The
  * reports are leases, too.  The sender of facts writes to RUN/acknowledged which of them are on the controller's disk.  When none
- * of the last half of the lease is, the ranks are ended: the controller may soon give their places to another node, and two
+ * of the last nine tenths of the lease is, the ranks are ended: the controller may soon give their places to another node, and two
  * sets of ranks must never run.  The keeper has the same deadline, a little later, for a launcher that is stopped.  An order
  * that lay there meanwhile is refused, and one that starts a later attempt ends the ranks here, whomever it names.  Leases are
  * measured by a clock that goes on while the machine is suspended.
@@ -31,6 +31,7 @@
 
 #define CREW_LOOK_NS (NS_PER_S / 5)
 #define CREW_BEATS 64
+#define CREW_BEATS_A_LEASE 20
 #define CREW_MOVE_LEASES 2
 #define CREW_MEET_NS (5 * NS_PER_S)
 #define CREW_STALE_NS (20 * NS_PER_S) /* an order to start; the controller waits for 60 s */
@@ -63,9 +64,15 @@ static bool crew_is_set(const struct decision *decision)
     return decision->id[0] != '\0';
 }
 
+/* The keeper's, for a launcher that is stopped; a little later than the launcher's own. */
+static int64_t crew_keeper_ns(const struct launch_crew *crew)
+{
+    return crew->self.lease_ns / 20 * 19;
+}
+
 static int64_t crew_patience_ns(const struct launch_crew *crew)
 {
-    return crew->self.lease_ns / 2;
+    return crew->self.lease_ns / 10 * 9;
 }
 
 /* ---- who we are ---- */
@@ -231,7 +238,7 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     } else {
         crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, boot_ns };
     }
-    crew->due_ns = now_ns + self->lease_ns / 10;
+    crew->due_ns = now_ns + self->lease_ns / CREW_BEATS_A_LEASE;
 }
 
 /* The newest report that is on the controller's disk, or of which it said that it cannot write it. */
@@ -250,7 +257,7 @@ static void crew_acknowledged(struct launch *launch)
     crew->acked_ns = newest;
     crew->known = true;
     if (crew->in_attempt)
-        keeper_lease(launch->keeper, newest + crew->self.lease_ns * 6 / 10);
+        keeper_lease(launch->keeper, newest + crew_keeper_ns(crew));
 }
 
 /* A part of the lease has passed since the newest report that the controller is known to have. */
@@ -541,7 +548,7 @@ static void crew_attempt_begin(struct launch *launch)
     crew->stop.id[0] = '\0';
     crew->self.culprit = -1;
     crew->self.status = 0;
-    keeper_lease(launch->keeper, crew->acked_ns + crew->self.lease_ns * 6 / 10);
+    keeper_lease(launch->keeper, crew->acked_ns + crew_keeper_ns(crew));
     output_number(launch->output,
                   run_directory_is_somewhere(&launch->run_dir) ? launch->run_dir.out.text : "",
                   crew->place.first);

@@ -272,7 +272,7 @@ static void crew_stop(struct policy *policy, int32_t culprit)
 
 static void crew_say_lost(struct policy_crew *crew, const struct crew_member *member)
 {
-    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.0f s",
+    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.3g s",
              member->last.node, (double)member->last.lease_ns / 1e9);
 }
 
@@ -382,22 +382,31 @@ static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_mem
             (member->slot != CREW_NO_SLOT && last->attempt < crew->attempt));
 }
 
+/* A launcher, or its keeper, ends its ranks a little before its lease is over.  Ending takes a moment. */
+static bool crew_may_have_ranks(const struct policy_crew *crew, const struct crew_member *member)
+{
+    return member->lost && member->slot != CREW_NO_SLOT && member_has_ranks(member->last.state) &&
+           crew->clock_ns - member->heard_ns <= member->last.lease_ns / 10 * 11;
+}
+
 static void crew_wait_stopped(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
+    bool ending = false;
 
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
         if (member->slot != CREW_NO_SLOT && member->lost) /* what others died of */
             crew_say_lost(crew, member);
+        ending |= crew_may_have_ranks(crew, member);
         if (!crew_has_ranks(crew, member))
             continue;
         if (crew->clock_ns - crew->since_ns <= CREW_STUCK_NS)
             return;
         member->out = true;
     }
-    if (crew_waits_for_report(policy))
+    if (crew_waits_for_report(policy) || ending)
         return;
     if (crew->final)
         crew_end(policy);

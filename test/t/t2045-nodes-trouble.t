@@ -1,6 +1,6 @@
 #!/bin/sh
-# One launcher on each node, in trouble that must not end a job or start two: two launchers have one name, and the disk of the
-# controller is full.
+# One launcher on each node, in trouble that must not end a job or start two: two launchers have one name, one is stopped for some
+# seconds, and the disk of the controller is full.
 # SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
@@ -26,16 +26,21 @@ trap leave EXIT
 nodes_begin
 
 # Two launchers say that they are n1, before and after the start.
-launch twice n1 2 1 400
+launch twice n1 2 1 500
 await grep -q joined "$TAP/twice/n1.err"
 LOCKSTEP_STATE=$TAP/twice/other timeout -k 5 60 "$LOCKSTEP" run --name twice --nnodes 2 --node n1 -n 1 --lease 4s -- "$TAP/rank" "$TAP/twice" true \
     >"$TAP/out" 2>"$TAP/err"
 is "a second launcher of one name is refused" $? 2
 has "by name, with both addresses" 'another launcher of node n1 is in this run already, at 127.0.0.1; this one is at 127.0.0.1: give it another name with --node' "$TAP/err"
-launch twice n2 2 1 400
+launch twice n2 2 1 500
+await steps_beyond twice 20
+paused=$(launcher twice n2)
+kill -STOP "$paused"
+sleep 3 # as long as a launcher may be stopped
+kill -CONT "$paused"
 await ended twice n1 n2
 is "and the others do not notice" "$(cat "$TAP/twice/n1.status" "$TAP/twice/n2.status" | tr '\n' ' ')" '0 0 '
-is "one attempt was enough" "$(grep -c ' attempt [0-9]*: ' "$TAP/twice/n1.err")" 1
+is "one attempt was enough, also for one that is stopped for 3 s" "$(grep -c ' attempt [0-9]*: ' "$TAP/twice/n1.err")" 1
 whole twice
 [ $tap_failed = 0 ] || show_run twice
 

@@ -42,6 +42,13 @@ int acknowledged_create(const char *run_dir, int *ret, struct err *err)
     return 0;
 }
 
+bool acknowledged_is_wanted(const char *run_dir)
+{
+    struct path path;
+
+    return path_join(&path, run_dir, ACKNOWLEDGED_FILE, NULL) == 0 && access(path.text, F_OK) == 0;
+}
+
 struct acknowledged acknowledged_read(int fd)
 {
     struct acknowledged now = { 0 };

@@ -9,6 +9,7 @@
 #ifndef LOCKSTEP_ACT_ORDERS_ACKNOWLEDGED_H
 #define LOCKSTEP_ACT_ORDERS_ACKNOWLEDGED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -21,6 +22,7 @@ struct acknowledged {
 /* A descriptor of the file, which has zeros. */
 int acknowledged_create(const char *run_dir, int *ret, struct err *err);
 struct acknowledged acknowledged_read(int fd);
+bool acknowledged_is_wanted(const char *run_dir); /* the launcher has created it */
 /* Nothing happens where there is no such file. */
 void acknowledged_write(const char *run_dir, const struct acknowledged *now);
 

@@ -98,7 +98,7 @@ static void an_order_is_refused_after_a_time_without_contact(void **state)
     struct decision start = start_of(3, "n1", 7);
 
     assert_true(launch_crew_is_meant(&scene->launch, &start));
-    scene->crew.acked_ns = time_boot_ns() - 6 * NS_PER_S;
+    scene->crew.acked_ns = time_boot_ns() - 10 * NS_PER_S;
     assert_true(launch_crew_refuses(&scene->launch, &start));
     assert_int_equal(scene->crew.self.state, MEMBER_STOPPED); /* the controller learns of that */
     assert_int_equal(scene->crew.self.attempt, 3);
@@ -123,9 +123,9 @@ static void an_order_that_lay_somewhere_is_refused(void **state)
     struct decision start = start_of(3, "n1", 7);
 
     scene->crew.acked_ns = time_boot_ns();
-    start.decided_real_ns -= 4 * NS_PER_S;
+    start.decided_real_ns -= 7 * NS_PER_S;
     assert_false(launch_crew_refuses(&scene->launch, &start));
-    start.decided_real_ns -= 2 * NS_PER_S;
+    start.decided_real_ns -= 3 * NS_PER_S;
     assert_true(launch_crew_refuses(&scene->launch, &start));
     assert_int_equal(scene->crew.self.state, MEMBER_STOPPED);
 }

@@ -24,6 +24,8 @@
 
 #define SPOOLS_MAX 4096
 #define LOOK_NS (200 * NS_PER_MS)
+#define TELL_NS (50 * NS_PER_MS) /* a launcher of several lives by it */
+#define FINISH_NS (20 * NS_PER_MS)
 #define GIVE_UP_NS NS_PER_S /* a launcher waits for us: nothing goes out for so long */
 #define AGAIN_MIN_NS (300 * NS_PER_MS)
 #define AGAIN_MAX_NS (10 * NS_PER_S)
@@ -41,7 +43,7 @@ struct send {
     } * one;
     size_t count, room;
     pid_t parent;
-    int64_t again_ns, deadline_ns;
+    int64_t again_ns, deadline_ns, look_ns;
     int64_t stuck_ns;         /* of a launcher: since when some spool cannot be sent; 0: all can */
     struct acknowledged told; /* to the launcher, of its own spool */
     bool enlisted, finishing, finish_asked, done, complained;
@@ -250,7 +252,7 @@ static void send_on_look(void *arg, int64_t now_ns)
     if (send->finishing &&
         (now_ns > send->deadline_ns || (send->stuck_ns && now_ns - send->stuck_ns > GIVE_UP_NS)))
         loop_stop(send->loop);
-    loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? 20 * NS_PER_MS : LOOK_NS));
+    loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? FINISH_NS : send->look_ns));
 }
 
 static void send_on_signal(void *arg, int signal)
@@ -291,6 +293,8 @@ static int send_open(struct send *send, struct err *err)
         result = client_open(send->loop, &settings->control, &send->client, err);
     if (result < 0)
         return result;
+    send->look_ns =
+        settings->run_dir && acknowledged_is_wanted(settings->run_dir) ? TELL_NS : LOOK_NS;
     send->enlist = (struct loop_timer){ .fn = send_on_enlist, .arg = send };
     send->look = (struct loop_timer){ .fn = send_on_look, .arg = send };
     if (!send->enlisted)

@@ -224,6 +224,24 @@ static void a_spare_takes_the_ranks_of_a_lost_node(void **state)
     assert_int_equal(start->start.down, 4);
 }
 
+/* Its own launcher, or the keeper, ends them a little before the lease is over. */
+static void the_ranks_of_a_lost_node_have_a_moment_to_end(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    says(scene, &scene->member[1], MEMBER_FAILED, 0);
+    tick(scene); /* all others are ready for the next attempt */
+    passes(scene, 10, &scene->member[0]);
+    scene->now_ns += NS_PER_S / 2;
+    policy_member(scene->policy, &scene->member[1]);
+    policy_member(scene->policy, &scene->member[2]);
+    tick(scene);
+    order_is(scene, ACTION_STOP, 0); /* it is lost since now */
+    passes(scene, 1, &scene->member[0]);
+    order_is(scene, ACTION_START, 1);
+}
+
 /* It was lost and comes back with its ranks, while a spare already has its place. */
 static void a_node_that_comes_back_with_ranks_is_waited_for(void **state)
 {
@@ -646,6 +664,7 @@ int main(void)
         SCENE(an_attempt_starts_when_all_nodes_have_joined),
         SCENE(all_are_stopped_before_any_starts_again),
         SCENE(a_spare_takes_the_ranks_of_a_lost_node),
+        SCENE(the_ranks_of_a_lost_node_have_a_moment_to_end),
         SCENE(a_node_that_comes_back_with_ranks_is_waited_for),
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
