@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include "act/launcher_log.h"
 #include "base/paths.h"
+#include "core/buf.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -27,8 +29,11 @@ struct daemon {
     char name[80]; /* "agent-n0", "control": of its log, of its command, and for people */
     char node[64];
     enum tree_level level;
-    char *argv[8];
+    char *argv[16];
+    pid_t pid;
     bool running;
+    bool held;         /* it is not wanted yet */
+    bool moved;        /* it was killed, to be started again */
     bool killed;       /* by a signal, in the middle of its last work */
     unsigned failures; /* in a row */
     int64_t born_ns, due_ns, pause_ns;
@@ -41,6 +46,7 @@ struct daemons {
     bool relayed;     /* something of the sender's log was printed */
     off_t relayed_to; /* up to there */
     char last[256];   /* the last of it, without digits */
+    struct buf env;   /* of all */
     size_t count;
     struct daemon daemon[];
 };
@@ -81,6 +87,12 @@ static void daemons_relay_begin(struct daemons *daemons)
     daemons->relayed_to = MAX(end, 0);
 }
 
+void daemons_relay_skip(struct daemons *daemons)
+{
+    if (daemons->remote)
+        daemons_relay_begin(daemons);
+}
+
 /* The same trouble again is not: it differs by a time only ("after 3 ms"). */
 static bool daemons_relay_is_new(struct daemons *daemons, const char *line)
 {
@@ -116,10 +128,24 @@ void daemons_relay(struct daemons *daemons, struct output *output)
     daemons->relayed_to += line - text; /* a line that is not whole is read again */
 }
 
+/* The controller of the job, for all of its launchers. */
+static void daemon_init_lead(struct daemon *daemon, const struct daemons_lead *lead)
+{
+    const char *const argv[] = { "lockstep",   "control",     "--state",  lead->state,
+                                 "--only",     lead->run,     "--tls",    "--listen",
+                                 lead->listen, "--host-name", lead->host, NULL };
+
+    snprintf(daemon->name, sizeof(daemon->name), "control");
+    daemon->level = TREE_CONTROL;
+    daemon->held = true;
+    daemon->pause_ns = DAEMONS_PAUSE_MIN_NS;
+    memcpy(daemon->argv, argv, sizeof(argv));
+}
+
 int daemons_create(const struct layout *layout, const char *directory, struct daemons_wanted wanted,
                    struct daemons **ret)
 {
-    size_t count = (size_t)layout->nodes + 2 + wanted.alert;
+    size_t plain = (size_t)layout->nodes + 2 + wanted.alert, count = plain + !!wanted.lead;
     struct daemons *daemons = calloc(1, sizeof(*daemons) + count * sizeof(daemons->daemon[0]));
 
     if (!daemons)
@@ -129,7 +155,9 @@ int daemons_create(const struct layout *layout, const char *directory, struct da
     daemons->remote = wanted.remote;
     if (wanted.remote)
         daemons_relay_begin(daemons);
-    for (size_t i = 0; i < count; i++) {
+    if (wanted.lead)
+        daemon_init_lead(&daemons->daemon[plain], wanted.lead);
+    for (size_t i = 0; i < plain; i++) {
         struct daemon *daemon = &daemons->daemon[i];
 
         if (i < layout->nodes) {
@@ -152,6 +180,8 @@ int daemons_create(const struct layout *layout, const char *directory, struct da
 
 void daemons_destroy(struct daemons *daemons)
 {
+    if (daemons)
+        buf_fini(&daemons->env);
     free(daemons);
 }
 
@@ -207,12 +237,12 @@ static void daemon_start(struct daemons *daemons, size_t i, struct keeper *keepe
     const struct keeper_job job = { .command = daemons->first + (uint32_t)i,
                                     .token = DAEMONS_TOKEN + (uint32_t)i,
                                     .level = daemon->level,
+                                    .env = daemons->env.size ? &daemons->env : NULL,
                                     .out_fd = log,
                                     .err_fd = log };
-    pid_t pid;
 
     daemon->born_ns = now_ns;
-    if (log >= 0 && keeper_spawn(keeper, &job, &pid, &err) == 0) {
+    if (log >= 0 && keeper_spawn(keeper, &job, &daemon->pid, &err) == 0) {
         daemon->running = true;
         return;
     }
@@ -228,8 +258,28 @@ void daemons_start(struct daemons *daemons, struct keeper *keeper, struct output
     if (daemons->finishing || keeper_lost(keeper, NULL))
         return;
     for (size_t i = 0; i < daemons->count; i++)
-        if (!daemons->daemon[i].running && daemons->daemon[i].due_ns <= now_ns)
+        if (!daemons->daemon[i].running && !daemons->daemon[i].held &&
+            daemons->daemon[i].due_ns <= now_ns)
             daemon_start(daemons, i, keeper, output, now_ns);
+}
+
+void daemons_move(struct daemons *daemons, const char *url, bool leads)
+{
+    static const char name[] = "LOCKSTEP_CONTROL=";
+
+    daemons->env.size = 0;
+    buf_put(&daemons->env, name, strlen(name));
+    buf_put(&daemons->env, url, strlen(url) + 1);
+    for (size_t i = 0; i < daemons->count; i++) {
+        struct daemon *daemon = &daemons->daemon[i];
+
+        if (strcmp(daemon->name, "control") == 0) {
+            daemon->held = !leads;
+        } else if (daemon->running) { /* at any moment: it goes on where it was */
+            daemon->moved = true;
+            kill(daemon->pid, SIGKILL);
+        }
+    }
 }
 
 int64_t daemons_due_ns(const struct daemons *daemons)
@@ -237,7 +287,7 @@ int64_t daemons_due_ns(const struct daemons *daemons)
     int64_t due = INT64_MAX;
 
     for (size_t i = 0; i < daemons->count && !daemons->finishing; i++)
-        if (!daemons->daemon[i].running)
+        if (!daemons->daemon[i].running && !daemons->daemon[i].held)
             due = MIN(due, daemons->daemon[i].due_ns);
     return due;
 }
@@ -249,6 +299,11 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
     char text[160];
 
     daemon->running = false;
+    if (daemon->moved && !daemons->finishing) {
+        daemon->moved = false;
+        daemon->due_ns = now_ns;
+        return;
+    }
     launcher_log_status_text(status, text, sizeof(text));
     daemons_relay(daemons, output);
     if (daemons->finishing) {
@@ -269,7 +324,7 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
 void daemons_finish(struct daemons *daemons, struct keeper *keeper, struct output *output)
 {
     for (size_t i = 0; i < daemons->count && !keeper_lost(keeper, NULL); i++)
-        if (!daemons->daemon[i].running)
+        if (!daemons->daemon[i].running && !daemons->daemon[i].held)
             daemon_start(daemons, i, keeper, output, time_mono_ns());
     daemons->finishing = true;
 }

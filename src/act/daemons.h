@@ -20,12 +20,18 @@
 
 struct daemons;
 
+struct daemons_lead {
+    const char *state, *run, *listen, *host; /* texts that stay */
+};
+
 /* `directory`: the run's.  One agent a node, one controller and one child that waits for orders, none of them started yet; `remote`: in
  * place of the controller one that sends to the site's.
  */
 struct daemons_wanted {
     bool remote; /* facts go to a site's controller; else there is one here */
     bool alert;  /* alerts are passed on */
+    /* A controller for all launchers of the job beside that, which daemons_move() starts; NULL: never. */
+    const struct daemons_lead *lead;
 };
 int daemons_create(const struct layout *layout, const char *directory, struct daemons_wanted wanted,
                    struct daemons **ret);
@@ -42,10 +48,14 @@ int64_t daemons_due_ns(
     const struct daemons *daemons); /* when to call that next; INT64_MAX: need not */
 void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct output *output,
                     int64_t now_ns);
+/* Where the controller is now; `leads`: here.  All are started again, as they learn it then. */
+void daemons_move(struct daemons *daemons, const char *url, bool leads);
 /* Prints what the sender has logged since the last call: the person at the terminal learns at once that the site's
  * controller cannot be reached, and why.
  */
 void daemons_relay(struct daemons *daemons, struct output *output);
+void daemons_relay_skip(
+    struct daemons *daemons); /* what it has logged so far is no news any more */
 /* The run is over: one that is dead just now is started once more, so that it can finish its work;
  * after that none is started again, except by the next.
  */

@@ -342,7 +342,9 @@ static void launch_watchers(struct launch *launch)
         !run_directory_has_rings(run_dir))
         return;
     if (daemons_create(&run_dir->file.layout, run_dir->directory.text,
-                       (struct daemons_wanted){ launch->plan->remote, launch->plan->alert },
+                       (struct daemons_wanted){ .remote = launch->plan->remote,
+                                                .alert = launch->plan->alert,
+                                                .lead = meet_lead(launch->meet) },
                        &launch->daemons) < 0)
         err_set(&run_dir->rings_trouble, 0, "out of memory for agents; the ranks are not observed");
     else if (!launch->plan->remote &&
@@ -383,6 +385,8 @@ static int launch_open(struct launch *launch, struct err *err)
                           launch->plan->ranks, launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
+    if (launch->meet && launch->daemons)
+        daemons_move(launch->daemons, meet_url(launch->meet), meet_leads(launch->meet));
     launch_log_open(launch);
     launch_orders_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
@@ -401,6 +405,7 @@ static void launch_close(struct launch *launch)
     verdict_follow_destroy(launch->follow);
     launch_orders_close(launch);
     launch_crew_close(launch);
+    meet_close(launch->meet);
     launch_warm_close(launch);
     fd_clean(&launch->signals);
     fd_clean(&launch->run_dir.lock);
@@ -517,6 +522,8 @@ int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
 
     if (r == 0)
         r = run_directory_take(&launch.run_dir, plan->name != NULL, err);
+    if (r == 0 && plan->meet)
+        r = meet_open(plan, &launch.run_dir, &launch.meet, err);
     if (r < 0)
         return r;
     begun = launch_open(&launch, &launch.starved) == 0 && launch_attempts(&launch);

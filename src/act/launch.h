@@ -24,6 +24,9 @@ struct launch_plan {
     const char *node;              /* name of this node; NULL: the host's */
     uint32_t nodes_min, nodes_max; /* that start such a launcher; 0: this is the only one */
     const char *checkpoints;       /* their directory, for LOCKSTEP_RESUME; NULL: not known */
+    const char
+        *meet; /* HOST:PORT, where one of the launchers has the controller; NULL: a site has */
+    const char *job_key; /* file with the key that all launchers have; NULL: it is found */
     const char *address; /* at which the other nodes reach this one; NULL: it is found out */
     int64_t lease_ns;    /* a node that is not heard of for so long is lost */
     int64_t join_ns;     /* how long to wait for missing nodes */
@@ -40,7 +43,7 @@ struct launch_plan {
     uint64_t steps; /* that the job shall make; 0: not known */
     bool quiet, watch;
     bool page;      /* a link to the page of the run's controller is printed */
-    bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names */
+    bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names, or `meet` */
     char **command; /* ends with NULL */
     /* Writes a verdict as lines, to be printed when it is reached; NULL: verdicts are not printed. */
     void (*brief)(const struct verdict *verdict, FILE *out);

@@ -2,7 +2,7 @@
  *
  * It reports what its ranks do and obeys the controller's orders: START an attempt with these ranks, STOP it, END the run.  The
  * reports are leases, too.  The sender of facts writes to RUN/acknowledged which of them are on the controller's disk.  When none
- * of the last half of the lease is, the ranks are ended: the controller may soon give their places to another node, and two
+ * of the last nine tenths of the lease is, the ranks are ended: the controller may soon give their places to another node, and two
  * sets of ranks must never run.  The keeper has the same deadline, a little later, for a launcher that is stopped.  An order
  * that lay there meanwhile is refused, and one that starts a later attempt ends the ranks here, whomever it names.  Leases are
  * measured by a clock that goes on while the machine is suspended.
@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,11 @@
 
 #define CREW_LOOK_NS (NS_PER_S / 5)
 #define CREW_BEATS 64
-#define CREW_LEAVE_NS (3 * NS_PER_S) /* for the controller's last word to one that leaves */
+#define CREW_BEATS_A_LEASE 20
+#define CREW_MOVE_LEASES 2
+#define CREW_MEET_NS (5 * NS_PER_S)
+#define CREW_STALE_NS (20 * NS_PER_S) /* an order to start; the controller waits for 60 s */
+#define CREW_LEAVE_NS (3 * NS_PER_S)  /* for the controller's last word to one that leaves */
 
 struct launch_crew {
     struct member self; /* as it was reported last */
@@ -40,6 +45,8 @@ struct launch_crew {
     } beat[CREW_BEATS]; /* a ring */
     uint32_t beats;
     int64_t due_ns;                 /* of the next one */
+    bool known;                     /* some controller has heard of us */
+    int64_t moved_ns;               /* since boot: when we went on to the next endpoint; 0: never */
     int64_t acked_ns;               /* since boot: of the newest that the controller has; 0: none */
     int acknowledged;               /* the file */
     enum member_state result;       /* of the newest attempt here, or MEMBER_IDLE */
@@ -57,9 +64,15 @@ static bool crew_is_set(const struct decision *decision)
     return decision->id[0] != '\0';
 }
 
+/* The keeper's, for a launcher that is stopped; a little later than the launcher's own. */
+static int64_t crew_keeper_ns(const struct launch_crew *crew)
+{
+    return crew->self.lease_ns / 20 * 19;
+}
+
 static int64_t crew_patience_ns(const struct launch_crew *crew)
 {
-    return crew->self.lease_ns / 2;
+    return crew->self.lease_ns / 10 * 9;
 }
 
 /* ---- who we are ---- */
@@ -103,12 +116,15 @@ static int crew_self_init(const struct launch *launch, struct member *self, stru
                              .max_restarts = plan->max_restarts,
                              .lease_ns = plan->lease_ns,
                              .join_ns = plan->join_ns,
-                             .backoff_ns = plan->backoff_ns };
+                             .backoff_ns = plan->backoff_ns,
+                             .quorum = meet_quorum(launch->meet) };
     if (getrandom(&self->life, sizeof(self->life), 0) < 0 || !self->life)
         self->life = (uint32_t)time_real_ns() | 1;
     snprintf(self->node, sizeof(self->node), "%.63s", launch->run_dir.file.layout.host);
     if (plan->address)
         snprintf(self->host, sizeof(self->host), "%s", plan->address);
+    else if (meet_name(launch->meet)) /* its own address may be one of loopback here */
+        snprintf(self->host, sizeof(self->host), "%.63s", meet_name(launch->meet));
     else
         r = crew_host_find(getenv("LOCKSTEP_CONTROL"), self->host, sizeof(self->host), err);
     return r < 0 ? r : layout_port(&self->port, err);
@@ -222,25 +238,26 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     } else {
         crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, boot_ns };
     }
-    crew->due_ns = now_ns + self->lease_ns / 10;
+    crew->due_ns = now_ns + self->lease_ns / CREW_BEATS_A_LEASE;
 }
 
-/* The newest report that is on the controller's disk. */
+/* The newest report that is on the controller's disk, or of which it said that it cannot write it. */
 static void crew_acknowledged(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
-    uint64_t before = acknowledged_read(crew->acknowledged);
-    int64_t newest = crew->acked_ns;
+    struct acknowledged now = acknowledged_read(crew->acknowledged);
+    int64_t newest = MAX(crew->acked_ns, MIN(now.heard_boot_ns, time_boot_ns()));
 
     for (uint32_t i = 0; i < MIN(crew->beats, (uint32_t)CREW_BEATS); i++) {
-        if (crew->beat[i].number < before)
+        if (crew->beat[i].number < now.before)
             newest = MAX(newest, crew->beat[i].boot_ns);
     }
     if (newest == crew->acked_ns)
         return;
     crew->acked_ns = newest;
+    crew->known = true;
     if (crew->in_attempt)
-        keeper_lease(launch->keeper, newest + crew->self.lease_ns * 6 / 10);
+        keeper_lease(launch->keeper, newest + crew_keeper_ns(crew));
 }
 
 /* A part of the lease has passed since the newest report that the controller is known to have. */
@@ -263,6 +280,23 @@ static void crew_lease(struct launch *launch, int64_t boot_ns)
         (double)(boot_ns - crew->acked_ns) / 1e9);
 }
 
+/* The controller is lost with its launcher: another one has it now, which begins without any history. */
+static void crew_move(struct launch *launch, int64_t boot_ns)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (!launch->meet || !crew->known || crew->in_attempt || crew_is_set(&crew->end) ||
+        boot_ns - MAX(crew->acked_ns, crew->moved_ns) <= CREW_MOVE_LEASES * crew->self.lease_ns ||
+        !meet_move(launch->meet))
+        return;
+    crew->moved_ns = boot_ns;
+    crew->acked_ns = 0;
+    crew->beats = 0;
+    daemons_move(launch->daemons, meet_url(launch->meet), meet_leads(launch->meet));
+    output_message(launch->output, "the controller is lost; the launchers meet at %s now%s",
+                   meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
+}
+
 void launch_crew_turn(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
@@ -274,6 +308,7 @@ void launch_crew_turn(struct launch *launch)
         crew_report(launch, now_ns);
     crew_acknowledged(launch);
     crew_lease(launch, time_boot_ns());
+    crew_move(launch, time_boot_ns());
 }
 
 int64_t launch_crew_due_ns(const struct launch *launch)
@@ -306,11 +341,27 @@ static bool crew_place_find(const struct launch_crew *crew, const struct decisio
     return false;
 }
 
+static bool crew_is_named(const struct launch_crew *crew, const struct decision *decision)
+{
+    return decision->node_count && strcmp(decision->node[0], crew->self.node) == 0;
+}
+
+/* The end of one launcher: another one has its name. */
+static bool crew_is_refused(const struct launch_crew *crew, const struct decision *decision)
+{
+    char life[DECISION_ID];
+
+    snprintf(life, sizeof(life), "%08" PRIx32, crew->self.life);
+    return crew_is_named(crew, decision) && strcmp(decision->of, life) == 0;
+}
+
 bool launch_crew_is_meant(const struct launch *launch, const struct decision *decision)
 {
     const struct launch_crew *crew = launch->crew;
     struct layout_place place;
 
+    if (decision->action == ACTION_END && decision->target == TARGET_NODES)
+        return crew_is_refused(crew, decision);
     if (decision->action != ACTION_START)
         return true;
     return crew_place_find(crew, decision, &place) && !crew->in_attempt &&
@@ -327,6 +378,12 @@ void launch_crew_fence(struct launch *launch, const struct decision *decision)
     crew->fenced = true;
     output_message(launch->output, "attempt %u was started; ending the ranks of attempt %u",
                    decision->attempt, launch->run_dir.file.attempt);
+}
+
+/* The controller has waited for it no longer than so: it may have started the attempt elsewhere. */
+static bool crew_is_stale(const struct launch_crew *crew, const struct decision *start)
+{
+    return time_boot_ns() - start->decided_real_ns > MIN(crew_patience_ns(crew), CREW_STALE_NS);
 }
 
 static void crew_will_not_start(struct launch *launch, const struct decision *decision)
@@ -346,7 +403,7 @@ bool launch_crew_refuses(struct launch *launch, const struct decision *decision)
         return false;
     if (!crew->acked_ns && crew->beats) /* it must have had one, to send this order */
         crew->acked_ns = crew->beat[0].boot_ns;
-    if (!crew_is_unheard(crew, time_boot_ns()))
+    if (!crew_is_unheard(crew, time_boot_ns()) && !crew_is_stale(crew, decision))
         return false;
     output_message(
         launch->output,
@@ -364,11 +421,6 @@ static void crew_order_start(struct launch *launch, const struct decision *decis
     crew->start = *decision;
     crew_place_find(crew, decision, &crew->place);
     crew->leads = crew->place.first == 0;
-}
-
-static bool crew_is_named(const struct launch_crew *crew, const struct decision *decision)
-{
-    return decision->node_count && strcmp(decision->node[0], crew->self.node) == 0;
 }
 
 /* The end of an attempt whose first node is gone. */
@@ -410,7 +462,7 @@ void launch_crew_order(struct launch *launch, const struct decision *decision)
         crew_order_stop(launch, decision);
     } else {
         crew->end = *decision;
-        crew->reports = crew_is_named(crew, decision);
+        crew->reports = decision->target == TARGET_RUN && crew_is_named(crew, decision);
     }
 }
 
@@ -436,7 +488,11 @@ int64_t launch_crew_grace_ns(const struct launch *launch)
 {
     const struct launch_crew *crew = launch->crew;
 
-    return crew && (crew->silent || crew->fenced) ? 0 : launch->plan->grace_ns;
+    if (crew && (crew->silent || crew->fenced))
+        return 0;
+    /* Another controller, that we do not hear of, starts the next attempt after two leases. */
+    return crew && crew->self.quorum ? MIN(launch->plan->grace_ns, crew->self.lease_ns / 2)
+                                     : launch->plan->grace_ns;
 }
 
 int launch_crew_status(const struct launch *launch, int own)
@@ -492,7 +548,7 @@ static void crew_attempt_begin(struct launch *launch)
     crew->stop.id[0] = '\0';
     crew->self.culprit = -1;
     crew->self.status = 0;
-    keeper_lease(launch->keeper, crew->acked_ns + crew->self.lease_ns * 6 / 10);
+    keeper_lease(launch->keeper, crew->acked_ns + crew_keeper_ns(crew));
     output_number(launch->output,
                   run_directory_is_somewhere(&launch->run_dir) ? launch->run_dir.out.text : "",
                   crew->place.first);
@@ -562,6 +618,19 @@ static bool crew_contact_lost(const struct launch *launch, int64_t since_ns)
     return time_boot_ns() - MAX(crew->acked_ns, since_ns) > crew->self.join_ns;
 }
 
+/* A controller that one of the launchers has just started may take a moment, and that is no trouble. */
+static void crew_relay(struct launch *launch, int64_t since_ns)
+{
+    bool just_now = launch->meet && time_boot_ns() - since_ns < CREW_MEET_NS;
+
+    if (!launch->daemons || (just_now && !launch->crew->acked_ns))
+        return;
+    if (just_now)
+        daemons_relay_skip(launch->daemons);
+    else
+        daemons_relay(launch->daemons, launch->output);
+}
+
 /* For an order.  False: none will come, or it is the end. */
 static bool crew_wait(struct launch *launch)
 {
@@ -571,8 +640,7 @@ static bool crew_wait(struct launch *launch)
     while (launch_crew_waits(launch) && !launch->stop_signal && !launch->keeper_lost_seen) {
         launch_turn(launch, launch_crew_due_ns(launch));
         launch_orders_turn(launch);
-        if (launch->daemons)
-            daemons_relay(launch->daemons, launch->output);
+        crew_relay(launch, MAX(since_ns, crew->moved_ns));
         if (crew_contact_lost(launch, since_ns)) {
             output_message(launch->output, "the controller has not answered for %.0f s; giving up",
                            (double)crew->self.join_ns / 1e9);
@@ -609,6 +677,9 @@ void launch_crew_attempts(struct launch *launch)
     struct launch_crew *crew = launch->crew;
 
     crew_look_for_checkpoint(launch);
+    if (launch->meet)
+        output_message(launch->output, "the launchers of this run meet at %s%s",
+                       meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
     output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
                    crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
                    launch->plan->nodes_max == 1 ? "" : "s");
@@ -619,5 +690,6 @@ void launch_crew_attempts(struct launch *launch)
     }
     crew_leave(launch);
     if (crew_is_set(&crew->end) && crew->end.argument)
-        output_message(launch->output, "%s; the run ends", crew->end.why);
+        output_message(launch->output, "%s%s", crew->end.why,
+                       crew->end.target == TARGET_RUN ? "; the run ends" : "");
 }

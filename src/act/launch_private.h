@@ -11,6 +11,7 @@
 #include "act/keeper/keeper.h"
 #include "act/launch.h"
 #include "act/launcher_log.h"
+#include "act/meet.h"
 #include "act/output/output.h"
 #include "act/rank_environment.h"
 #include "act/run_directory.h"
@@ -32,10 +33,11 @@ struct launch {
     struct verdict_follow *follow; /* NULL: no controller of ours writes any */
     struct launch_orders *orders;  /* NULL: there are none */
     struct launch_crew *crew;      /* NULL: there is no other launcher */
-    struct launch_warm *warm;      /* NULL: no standby processes */
-    uint32_t warm_command;         /* of the keeper: what starts them */
-    struct err warm_trouble;       /* why --warm has no effect; "": it has, or was not given */
-    int64_t attempt_real_ns;       /* when this attempt began */
+    struct meet *meet;        /* NULL: a site has the controller, or there is no other launcher */
+    struct launch_warm *warm; /* NULL: no standby processes */
+    uint32_t warm_command;    /* of the keeper: what starts them */
+    struct err warm_trouble;  /* why --warm has no effect; "": it has, or was not given */
+    int64_t attempt_real_ns;  /* when this attempt began */
     bool page_printed;
     bool observed;             /* some process opened a ring */
     char hang[160];            /* why this attempt was ended; "": no hang */

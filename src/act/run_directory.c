@@ -43,10 +43,12 @@ static int run_directory_check_crew(const struct launch_plan *plan, struct err *
 {
     if (!plan->ranks || plan->nodes > 1)
         return err_set(err, -EINVAL, "--nnodes: needs -n, the ranks of each node, and no --nodes");
-    if (!plan->name || !plan->remote || !plan->watch)
-        return err_set(
-            err, -EINVAL,
-            "--nnodes: needs --name, the same on all nodes, and --control, where they meet");
+    if (!plan->name || !plan->watch)
+        return err_set(err, -EINVAL, "--nnodes: needs --name, the same on all nodes, and --watch");
+    if (!plan->remote)
+        return err_set(err, -EINVAL,
+                       "--nnodes: needs --rdzv-endpoint HOST:PORT, an address of one of the nodes, "
+                       "or --control, where they meet");
     if (plan->nodes_max > MEMBER_NODES_MAX || plan->nodes_min < 1 ||
         plan->nodes_min > plan->nodes_max)
         return err_set(err, -EINVAL, "--nnodes: expected NODES or MIN:MAX, 1 to %d",

@@ -29,6 +29,10 @@ struct control_settings {
 static const struct opt control_opts[] = {
     { "run-dir", 0, OPT_TEXT, offsetof(struct control_settings, site.run_dir), "DIR",
       "directory of the run", NULL, false },
+    { "only", 0, OPT_TEXT, offsetof(struct control_settings, site.only), "RUN",
+      "with --state, the directory of RUN: accept the facts of that run alone, and end with the "
+      "process that started this one",
+      NULL, false },
     { "tick", 0, OPT_DURATION, offsetof(struct control_settings, site.tick_ns), "TIME",
       "how often to read the spools, default 50ms", NULL, false },
     { "listen", 0, OPT_TEXT, offsetof(struct control_settings, site.listen), "ADDR:PORT",
@@ -112,8 +116,14 @@ static int control_run_site(const struct control_settings *settings,
         site.run_memory = site.run_disk = 0;
         site.forget_ns = 0;
     }
-    result = site_run(&site, &err);
-
+    if (site.only)
+        site.forget_ns = 0;
+    if (site.only && (site.run_dir || !site.state))
+        result = err_set(&err, -EINVAL, "--only: needs --state, and no --run-dir");
+    else if (site.only && paths_check_run(site.only, &err) < 0)
+        result = -EINVAL;
+    else
+        result = site_run(&site, &err);
     if (result == 0)
         return 0;
     log_error("%s", err.text);

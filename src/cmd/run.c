@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "act/launch.h"
+#include "act/meet.h"
 #include "act/table/policy_file.h"
 #include "base/log.h"
 #include "base/net/client.h"
@@ -19,12 +20,15 @@
 #include "core/time.h"
 #include "show/verdict_view.h"
 
+/* Stops of 3 s are survived: a launcher ends its ranks after nine tenths of the lease.  A lost node with a spare costs 5 s. */
+#define RUN_LEASE_NS (4200 * NS_PER_MS)
 #define RUN_UNRANKED UINT64_MAX /* no -n: one command that is no rank */
 
 struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
-    const char *nnodes, *node, *address, *checkpoints;
+    const char *nnodes, *node, *address, *checkpoints, *endpoint, *job_key;
+    char slurm_endpoint[32768], slurm_name[64];
     int64_t lease_ns, join_ns;
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns, arena_hold_ns;
@@ -38,6 +42,8 @@ static const struct opt run_opts[] = {
     { "ranks", 'n', OPT_RANKS, offsetof(struct run_settings, ranks), "N",
       "start N ranks; without it the command is started once and no rank is assigned", NULL,
       false },
+    { "nproc-per-node", 0, OPT_RANKS, offsetof(struct run_settings, ranks), "N", "the same as -n",
+      NULL, false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
       "simulate K nodes: the ranks are spread over K node names", NULL, false },
     { "nnodes", 0, OPT_TEXT, offsetof(struct run_settings, nnodes), "NODES",
@@ -49,8 +55,16 @@ static const struct opt run_opts[] = {
     { "address", 0, OPT_TEXT, offsetof(struct run_settings, address), "ADDRESS",
       "address of this node for MASTER_ADDR, default the one used to reach the controller", NULL,
       false },
+    { "rdzv-endpoint", 0, OPT_TEXT, offsetof(struct run_settings, endpoint), "HOST:PORT[,...]",
+      "with --nnodes and without --control: addresses of nodes; the launcher on the first starts a "
+      "controller there, the next if it is lost; found in a job of Slurm",
+      NULL, false },
+    { "job-key", 0, OPT_TEXT, offsetof(struct run_settings, job_key), "FILE",
+      "with --rdzv-endpoint: file with a token that the launchers of all nodes have; default "
+      "LOCKSTEP_JOB_KEY, or a file in the state directory, if the nodes share it",
+      "LOCKSTEP_JOB_KEY_FILE", false },
     { "lease", 0, OPT_DURATION, offsetof(struct run_settings, lease_ns), "TIME",
-      "with --nnodes: a node that is silent for TIME is lost, default 10s", NULL, false },
+      "with --nnodes: a node that is silent for TIME is lost, default 4200ms", NULL, false },
     { "join-wait", 0, OPT_DURATION, offsetof(struct run_settings, join_ns), "TIME",
       "with --nnodes: how long to wait for missing nodes, default 10m", NULL, false },
     { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
@@ -154,7 +168,19 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
         return err_set(err, -EINVAL, "--alert-exec: %s", why.text);
     if (settings->nnodes && run_nodes(settings->nnodes, nodes) < 0)
         return err_set(err, -EINVAL, "--nnodes %s: expected NODES or MIN:MAX", settings->nnodes);
+    if (settings->nnodes && !settings->control && !settings->endpoint &&
+        meet_slurm_endpoint(settings->slurm_endpoint, sizeof(settings->slurm_endpoint)))
+        settings->endpoint = settings->slurm_endpoint;
+    if (settings->nnodes && !settings->name && meet_slurm_name(settings->slurm_name))
+        settings->name = settings->slurm_name;
+    if (settings->endpoint && settings->control)
+        return err_set(err, -EINVAL,
+                       "--rdzv-endpoint and --control: the launchers meet at one place");
+    if (settings->endpoint && !settings->nnodes)
+        return err_set(err, -EINVAL, "--rdzv-endpoint: only with --nnodes");
     *ret = (struct launch_plan){ .name = settings->name,
+                                 .meet = settings->endpoint,
+                                 .job_key = settings->job_key,
                                  .node = settings->node,
                                  .nodes_min = nodes[0],
                                  .nodes_max = nodes[1],
@@ -172,14 +198,14 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                  .arena_hold_ns = settings->arena_hold_ns,
                                  .table = &settings->table,
                                  .alert = (settings->alert_webhook || settings->alert_exec) &&
-                                          !settings->control,
+                                          !settings->control && !settings->endpoint,
                                  .act = settings->act,
                                  .warm = settings->warm,
                                  .steps = settings->steps,
                                  .quiet = settings->quiet,
                                  .page = settings->page,
                                  .watch = settings->watch,
-                                 .remote = settings->control != NULL,
+                                 .remote = settings->control || settings->endpoint,
                                  .command = command,
                                  .brief = verdict_brief };
     return launch_check(ret, err);
@@ -197,7 +223,7 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
                                        .backoff_ns = NS_PER_S,
                                        .arena_hold_ns = 600 * NS_PER_S,
                                        .watch = true,
-                                       .lease_ns = 10 * NS_PER_S,
+                                       .lease_ns = RUN_LEASE_NS,
                                        .join_ns = 600 * NS_PER_S,
                                        .page = isatty(STDERR_FILENO) == 1,
                                        .on_hang = "alert" };

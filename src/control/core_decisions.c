@@ -100,7 +100,8 @@ void core_emit_decisions(struct core *core, const struct fact_tick *now, bool la
                                       .ranks = world - MIN(missing, world),
                                       .nodes = core->judge.model.nodes,
                                       .ledger = &ledger,
-                                      .last = last };
+                                      .last = last,
+                                      .deaf = now->flags & TICK_DEAF };
 
     ledger_read(core->judge.book, &ledger);
     policy_tick(core->policy, &view, core_emit_decision, &(struct core_output){ emit, arg });

@@ -17,10 +17,10 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define CREW_TICK_MAX_NS (2 * NS_PER_S) /* more between two ticks: the controller was away */
-#define CREW_BEGIN_NS (60 * NS_PER_S)   /* until a launcher that was told to start has started */
+#define CREW_BEGIN_NS (60 * NS_PER_S) /* until a launcher that was told to start has started */
 #define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
 #define CREW_REPORT_NS (3 * NS_PER_S)
+#define CREW_MINORITY_LEASES 4
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
 
 void crew_destroy(struct policy_crew *crew)
@@ -37,74 +37,6 @@ size_t crew_bytes(const struct policy_crew *crew)
     return crew ? sizeof(*crew) + crew->room * sizeof(*crew->member) +
                       crew->order_room * sizeof(*crew->order)
                 : 0;
-}
-
-/* ---- launchers ---- */
-
-static struct crew_member *crew_find(const struct policy_crew *crew, const char *node)
-{
-    for (size_t i = 0; i < crew->count; i++) {
-        if (strcmp(crew->member[i].last.node, node) == 0)
-            return &crew->member[i];
-    }
-    return NULL;
-}
-
-static struct crew_member *crew_add(struct policy_crew *crew)
-{
-    if (crew->count == CREW_MEMBERS_MAX ||
-        !ARRAY_FIT_ZERO(crew->member, crew->room, crew->count + 1))
-        return NULL;
-    crew->member[crew->count] = (struct crew_member){ .slot = CREW_NO_SLOT };
-    return &crew->member[crew->count++];
-}
-
-/* Another launcher on the same node: the first has ended, and its ranks with it. */
-static void crew_reborn(struct crew_member *member)
-{
-    member->former = member->last.life;
-    member->gone |= member->slot != CREW_NO_SLOT;
-    member->out = false;
-}
-
-int policy_member(struct policy *policy, const struct member *fact)
-{
-    struct policy_crew *crew = policy->crew;
-    struct crew_member *member;
-
-    if (!crew)
-        crew = policy->crew = calloc(1, sizeof(*crew));
-    if (!crew)
-        return -ENOMEM;
-    member = crew_find(crew, fact->node);
-    if (member && member->former == fact->life)
-        return 0; /* of a launcher that another one has replaced */
-    if (!member)
-        member = crew_add(crew);
-    if (!member)
-        return crew->count == CREW_MEMBERS_MAX ? -E2BIG : -ENOMEM;
-    if (member->last.life && member->last.life != fact->life)
-        crew_reborn(member);
-    member->last = *fact;
-    member->heard = true;
-    return 0;
-}
-
-static void crew_listen(struct policy_crew *crew, int64_t now_ns)
-{
-    int64_t gap_ns = crew->tick_ns ? MAX(now_ns - crew->tick_ns, 0) : 0;
-
-    crew->clock_ns += MIN(gap_ns, CREW_TICK_MAX_NS);
-    crew->tick_ns = now_ns;
-    for (size_t i = 0; i < crew->count; i++) {
-        struct crew_member *member = &crew->member[i];
-
-        if (member->heard || !member->heard_ns)
-            member->heard_ns = crew->clock_ns + 1; /* never 0 */
-        member->heard = false;
-        member->lost = member->last.state != MEMBER_LEFT &&
-                       crew->clock_ns - member->heard_ns > member->last.lease_ns;
-    }
 }
 
 /* ---- orders ---- */
@@ -254,12 +186,45 @@ static bool crew_is_deserted(const struct policy_crew *crew)
     return left;
 }
 
+/* Under another controller, say: then nobody waits for launchers that would have come long ago. */
+static bool crew_has_run(const struct policy_crew *crew)
+{
+    bool run = crew->begun;
+
+    for (size_t i = 0; i < crew->count; i++)
+        run |= crew->member[i].last.state != MEMBER_IDLE;
+    return run;
+}
+
+/* Launchers that another controller may have, and that start without us. */
+static bool crew_is_minority(const struct policy_crew *crew, uint32_t fit)
+{
+    const struct member *first = &crew->member[0].last;
+
+    return fit < first->quorum && crew_has_run(crew) &&
+           crew->clock_ns - crew->since_ns >= CREW_MINORITY_LEASES * first->lease_ns;
+}
+
+static void crew_give_up(struct policy *policy, uint32_t fit, uint32_t needed)
+{
+    struct policy_crew *crew = policy->crew;
+    char before[80];
+
+    snprintf(before, sizeof(before), "%.79s", crew->why);
+    snprintf(crew->why, sizeof(crew->why), "%u node%s left, at least %u needed%s%s", fit,
+             fit == 1 ? " is" : "s are", needed, before[0] ? "; after: " : "", before);
+    crew->status = crew->status ? crew->status : 1;
+    crew_end(policy);
+}
+
 static void crew_gather(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
     const struct member *first = &crew->member[0].last;
     uint32_t fit = crew_fit_count(crew);
-    bool waited = crew->clock_ns - crew->since_ns >= first->join_ns;
+    int64_t since_ns = crew->clock_ns - crew->since_ns;
+    bool waited = since_ns >= first->join_ns,
+         soon = crew->begun || (crew_has_run(crew) && since_ns >= 2 * first->lease_ns);
 
     if (crew_is_deserted(crew)) {
         crew->status = crew->status ? crew->status : 1;
@@ -268,20 +233,12 @@ static void crew_gather(struct policy *policy)
     }
     if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
         return;
-    if (fit >= first->nodes_max) {
+    if (fit >= first->nodes_max && fit >= first->quorum)
         crew_start(policy, first->nodes_max);
-    } else if (fit >= first->nodes_min && (crew->begun || waited)) {
-        crew_start(policy, fit);
-    } else if (waited) {
-        char before[80];
-
-        snprintf(before, sizeof(before), "%.79s", crew->why);
-        snprintf(crew->why, sizeof(crew->why), "%u node%s left, at least %u needed%s%s", fit,
-                 fit == 1 ? " is" : "s are", first->nodes_min, before[0] ? "; after: " : "",
-                 before);
-        crew->status = crew->status ? crew->status : 1;
-        crew_end(policy);
-    }
+    else if (fit >= first->nodes_min && fit >= first->quorum && (soon || waited))
+        crew_start(policy, MIN(fit, first->nodes_max));
+    else if (waited || crew_is_minority(crew, fit))
+        crew_give_up(policy, fit, MAX(first->nodes_min, first->quorum));
 }
 
 /* ---- an attempt stops ---- */
@@ -315,7 +272,7 @@ static void crew_stop(struct policy *policy, int32_t culprit)
 
 static void crew_say_lost(struct policy_crew *crew, const struct crew_member *member)
 {
-    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.0f s",
+    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.3g s",
              member->last.node, (double)member->last.lease_ns / 1e9);
 }
 
@@ -425,22 +382,31 @@ static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_mem
             (member->slot != CREW_NO_SLOT && last->attempt < crew->attempt));
 }
 
+/* A launcher, or its keeper, ends its ranks a little before its lease is over.  Ending takes a moment. */
+static bool crew_may_have_ranks(const struct policy_crew *crew, const struct crew_member *member)
+{
+    return member->lost && member->slot != CREW_NO_SLOT && member_has_ranks(member->last.state) &&
+           crew->clock_ns - member->heard_ns <= member->last.lease_ns / 10 * 11;
+}
+
 static void crew_wait_stopped(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
+    bool ending = false;
 
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
         if (member->slot != CREW_NO_SLOT && member->lost) /* what others died of */
             crew_say_lost(crew, member);
+        ending |= crew_may_have_ranks(crew, member);
         if (!crew_has_ranks(crew, member))
             continue;
         if (crew->clock_ns - crew->since_ns <= CREW_STUCK_NS)
             return;
         member->out = true;
     }
-    if (crew_waits_for_report(policy))
+    if (crew_waits_for_report(policy) || ending)
         return;
     if (crew->final)
         crew_end(policy);
@@ -456,7 +422,8 @@ void crew_tick(struct policy *policy)
 
     if (!crew || !crew->count || crew->phase == CREW_IS_OVER || policy->view->last)
         return;
-    crew_listen(crew, policy->view->mono_ns);
+    crew_listen(crew, policy->view);
+    crew_refuse_rivals(policy);
     if (crew->phase == CREW_RUNS)
         crew_run(policy);
     if (crew->phase == CREW_STOPS)
@@ -512,25 +479,57 @@ bool crew_may_shrink(const struct policy *policy)
     return crew && crew->count && crew->nodes > crew->member[0].last.nodes_min;
 }
 
+/* As the launchers that it names were then: another one on that node came later. */
+static void crew_follow_place(struct policy_crew *crew, const struct decision *decision, uint32_t i,
+                              uint32_t ranks)
+{
+    struct crew_member *member = crew_find(crew, decision->node[i]);
+
+    if (!member)
+        return;
+    if (decision->start.life[i] == member->rival.life)
+        crew_replace(member);
+    member->slot = decision->start.first[i] / ranks;
+    member->gone = decision->start.life[i] != member->last.life;
+}
+
 static void crew_follow_start(struct policy_crew *crew, const struct decision *decision)
 {
     uint32_t ranks = crew->count ? crew->member[0].last.ranks : 1;
 
     if (!crew->begun || decision->attempt != crew->attempt) {
         crew->restarts += crew->begun;
-        for (size_t i = 0; i < crew->count; i++)
+        crew->wanted = crew->end_known = false;
+        crew->ended_ns = 0;
+        for (size_t i = 0; i < crew->count; i++) {
             crew->member[i].slot = CREW_NO_SLOT;
+            crew->member[i].gone = false;
+        }
     }
     crew->begun = true;
     crew->attempt = decision->attempt;
     crew->nodes = decision->start.world / ranks;
-    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
-        struct crew_member *member = crew_find(crew, decision->node[i]);
-
-        if (member)
-            member->slot = decision->start.first[i] / ranks;
-    }
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++)
+        crew_follow_place(crew, decision, i, ranks);
     crew_phase_set(crew, CREW_RUNS);
+}
+
+static void crew_follow_order(struct policy *policy, const struct decision *decision)
+{
+    struct policy_crew *crew = policy->crew;
+
+    crew_order_keep(crew, decision);
+    crew->status = (int32_t)decision->argument;
+    snprintf(crew->why, sizeof(crew->why), "%.159s", decision->why);
+    if (decision->action == ACTION_START) {
+        crew_follow_start(crew, decision);
+    } else if (decision->action == ACTION_STOP) {
+        crew->final |= crew->restarts >= crew->member[0].last.max_restarts ||
+                       crew_forbids_restart(policy, crew->status);
+        crew_phase_set(crew, CREW_STOPS);
+    } else {
+        crew_phase_set(crew, CREW_IS_OVER);
+    }
 }
 
 /* Of a log whose ticks are partly gone: as it was decided then. */
@@ -540,22 +539,14 @@ void crew_follow_log(struct policy *policy, const struct decision *decision)
     bool is_order = decision->action == ACTION_START || decision->action == ACTION_STOP ||
                     decision->action == ACTION_END;
 
-    if (!crew || !is_order)
+    if (!crew || !crew->count)
         return;
-    if (decision->state != DECISION_ORDERED) {
+    if (crew_is_refusal(decision))
+        crew_follow_refusal(crew, decision);
+    else if (!is_order)
+        crew_decided(policy, decision);
+    else if (decision->state == DECISION_ORDERED)
+        crew_follow_order(policy, decision);
+    else
         crew->orders = 0;
-        return;
-    }
-    crew_order_keep(crew, decision);
-    crew->status = (int32_t)decision->argument;
-    snprintf(crew->why, sizeof(crew->why), "%.159s", decision->why);
-    if (decision->action == ACTION_START) {
-        crew_follow_start(crew, decision);
-    } else if (decision->action == ACTION_STOP) {
-        crew->final = crew->restarts >= crew->member[0].last.max_restarts ||
-                      crew_forbids_restart(policy, crew->status);
-        crew_phase_set(crew, CREW_STOPS);
-    } else {
-        crew_phase_set(crew, CREW_IS_OVER);
-    }
 }

@@ -20,7 +20,13 @@ enum crew_phase {
 
 struct crew_member {
     struct member last;
-    uint32_t former; /* life before this one; 0: none */
+    /* Another launcher that says it is on this node; life 0: none.  Either the last one has ended, and is lost soon, or two
+     * have one name, and the later one is refused.
+     */
+    struct member rival;
+    int64_t rival_ns; /* since then, by the crew's clock */
+    uint32_t former;  /* life before this one; 0: none */
+    uint32_t refused; /* life of the newest rival that was; 0: none */
     int64_t heard_ns;
     bool heard;    /* since the last tick */
     bool lost;     /* not heard of for its whole lease */
@@ -49,6 +55,18 @@ struct policy_crew {
     struct decision *order; /* the newest, until others take their place */
     size_t orders, order_room;
 };
+
+/* ---- crew_members.c: who has joined ---- */
+
+struct crew_member *crew_find(const struct policy_crew *crew, const char *node); /* NULL: nobody */
+/* The rival is the launcher of its node from now on: the one before, and its ranks, have ended. */
+void crew_replace(struct crew_member *member);
+/* At a tick: who was heard of. */
+void crew_listen(struct policy_crew *crew, const struct policy_view *view);
+/* Rivals of launchers that live are told to end. */
+void crew_refuse_rivals(struct policy *policy);
+bool crew_is_refusal(const struct decision *decision);
+void crew_follow_refusal(struct policy_crew *crew, const struct decision *decision);
 
 /* ---- crew_plan.c: who starts which ranks ---- */
 

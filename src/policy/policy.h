@@ -55,6 +55,8 @@ struct policy_view { /* what the core knows at a tick */
     uint32_t nodes;              /* that it runs on */
     const struct ledger *ledger; /* what it has cost so far; NULL: not known */
     bool last;                   /* the run is over */
+    bool
+        deaf; /* facts came since the last tick that are not in the log: who was not heard of may live */
 };
 typedef void policy_emit(void *arg, const struct decision *decision);
 void policy_tick(struct policy *policy, const struct policy_view *view, policy_emit *emit,

@@ -256,6 +256,7 @@ static inline bool fact_run_stopped(const struct fact_run *run)
 
 enum tick_flag {
     TICK_LAST = 1, /* no fact follows: the core closes the run */
+    TICK_DEAF = 2, /* facts came that the log could not take: nobody was silent */
 };
 
 struct fact_tick {

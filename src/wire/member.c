@@ -10,6 +10,9 @@
 #include "wire/field.h"
 
 #define MEMBER_RANKS_MAX 65536
+#define MEMBER_QUORUM_MAX 1024
+#define MEMBER_ATTEMPT_MAX (UINT32_C(1) << 30)    /* there is always a next one */
+#define MEMBER_STEP_MAX ((uint64_t)INT64_MAX / 2) /* orders have it as a signed number */
 
 static const char *const member_state_names[MEMBER_STATE_COUNT] = {
     [MEMBER_IDLE] = "idle",     [MEMBER_RUNNING] = "running", [MEMBER_FAILING] = "failing",
@@ -43,6 +46,7 @@ void member_put(struct buf *out, const struct member *member)
     field_put_i64(out, member->lease_ns);
     field_put_i64(out, member->join_ns);
     field_put_i64(out, member->backoff_ns);
+    buf_put_u32(out, member->quorum);
 }
 
 static uint32_t member_get_within(struct reader *in, uint32_t least, uint32_t most)
@@ -58,7 +62,8 @@ static bool member_is_sound(const struct member *member)
 {
     return member->node[0] && member->host[0] && member->life &&
            member->nodes_min <= member->nodes_max && member->lease_ns >= MEMBER_LEASE_MIN_NS &&
-           member->join_ns >= 0 && member->backoff_ns >= 0;
+           member->join_ns >= 0 && member->backoff_ns >= 0 &&
+           (member->resume <= MEMBER_STEP_MAX || member->resume == UINT64_MAX);
 }
 
 int member_get(struct reader in, struct member *ret)
@@ -72,7 +77,7 @@ int member_get(struct reader in, struct member *ret)
     member.life = reader_get_u32(&in);
     member.state = field_get_enum(&in, MEMBER_IDLE, MEMBER_STATE_COUNT);
     member.news = field_get_bool(&in);
-    member.attempt = reader_get_u32(&in);
+    member.attempt = member_get_within(&in, 0, MEMBER_ATTEMPT_MAX);
     member.culprit = (int32_t)reader_get_u32(&in);
     member.status = (int32_t)reader_get_u32(&in);
     member.ranks = member_get_within(&in, 1, MEMBER_RANKS_MAX);
@@ -83,6 +88,8 @@ int member_get(struct reader in, struct member *ret)
     member.lease_ns = field_get_mono(&in);
     member.join_ns = field_get_mono(&in);
     member.backoff_ns = field_get_mono(&in);
+    if (reader_left(&in)) /* earlier ones have none */
+        member.quorum = member_get_within(&in, 0, MEMBER_QUORUM_MAX);
     if (in.bad || !member_is_sound(&member))
         return -EPROTO;
     *ret = member;

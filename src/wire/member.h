@@ -47,6 +47,8 @@ struct member {
     int64_t lease_ns;
     int64_t join_ns;    /* how long to wait for missing nodes */
     int64_t backoff_ns; /* before the second restart; doubled each time, to a minute */
+    uint32_t
+        quorum; /* launchers without which no attempt starts: another controller may be there; 0: none is */
 };
 
 const char *member_state_name(unsigned state); /* "running"; "unknown" out of range */

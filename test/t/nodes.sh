@@ -19,6 +19,7 @@ for file in "$dir"/pid.*; do
     esac
     echo "attempt $LOCKSTEP_RESTART rank $RANK: $file lives: $(cat "/proc/$(cat "$file")/status" | head -n 4 | tr '\n' ' ')" >>"$dir/overlap"
 done
+cp /proc/self/environ "$dir/$LOCKSTEP_NODE/environ" 2>/dev/null
 echo $$ >"$dir/pid.$LOCKSTEP_RESTART.$RANK.$LOCKSTEP_NODE"
 exec "$@"
 END

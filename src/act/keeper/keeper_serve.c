@@ -330,6 +330,8 @@ static void serve_end(struct serve *serve)
 /* Another node may have the places of our ranks from now on. */
 static void serve_lease(struct serve *serve)
 {
+    if (serve->alone && serve->level > TREE_RANKS) /* they have ended; agents have their own time */
+        serve->lease_ns = 0;
     if (!serve->lease_ns || time_boot_ns() < serve->lease_ns)
         return;
     serve->lease_ns = 0;

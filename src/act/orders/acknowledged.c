@@ -15,50 +15,62 @@
 #include "core/clean.h"
 
 #define ACKNOWLEDGED_FILE "acknowledged"
-#define ACKNOWLEDGED_BYTES 21
+#define ACKNOWLEDGED_BYTES 42
+
+static bool acknowledged_put(int fd, const struct acknowledged *now)
+{
+    char text[ACKNOWLEDGED_BYTES + 1];
+
+    snprintf(text, sizeof(text), "%020" PRIu64 " %020" PRId64 "\n", now->before,
+             now->heard_boot_ns);
+    return pwrite(fd, text, ACKNOWLEDGED_BYTES, 0) == ACKNOWLEDGED_BYTES;
+}
 
 int acknowledged_create(const char *run_dir, int *ret, struct err *err)
 {
+    CLEAN(fd_clean) int fd = -1;
     struct path path;
-    int result = path_join(&path, run_dir, ACKNOWLEDGED_FILE, err), fd;
+    int result = path_join(&path, run_dir, ACKNOWLEDGED_FILE, err);
 
     if (result < 0)
         return result;
     fd = open(path.text, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return err_set(err, -errno, "%s: %m", path.text);
+    if (fd < 0 || !acknowledged_put(fd, &(struct acknowledged){ 0 }))
+        return err_set(err, errno ? -errno : -EIO, "%s: %m", path.text);
     *ret = fd;
+    fd = -1;
     return 0;
 }
 
-uint64_t acknowledged_read(int fd)
+bool acknowledged_is_wanted(const char *run_dir)
 {
-    char text[ACKNOWLEDGED_BYTES + 1];
-    ssize_t size = pread(fd, text, ACKNOWLEDGED_BYTES, 0);
-    uint64_t before;
+    struct path path;
 
-    if (size != ACKNOWLEDGED_BYTES || text[ACKNOWLEDGED_BYTES - 1] != '\n')
-        return 0;
-    text[ACKNOWLEDGED_BYTES] = '\0';
-    if (strspn(text, "0123456789") != ACKNOWLEDGED_BYTES - 1 ||
-        sscanf(text, "%" SCNu64, &before) != 1)
-        return 0;
-    return before;
+    return path_join(&path, run_dir, ACKNOWLEDGED_FILE, NULL) == 0 && access(path.text, F_OK) == 0;
 }
 
-void acknowledged_write(const char *run_dir, uint64_t before)
+struct acknowledged acknowledged_read(int fd)
 {
+    struct acknowledged now = { 0 };
     char text[ACKNOWLEDGED_BYTES + 1];
+
+    if (pread(fd, text, ACKNOWLEDGED_BYTES, 0) != ACKNOWLEDGED_BYTES)
+        return now;
+    text[ACKNOWLEDGED_BYTES] = '\0';
+    if (strspn(text, "0123456789") != 20 || strspn(text + 21, "0123456789") != 20 ||
+        sscanf(text, "%" SCNu64 " %" SCNd64, &now.before, &now.heard_boot_ns) != 2)
+        return (struct acknowledged){ 0 };
+    return now;
+}
+
+void acknowledged_write(const char *run_dir, const struct acknowledged *now)
+{
+    CLEAN(fd_clean) int fd = -1;
     struct path path;
-    int fd;
 
     if (path_join(&path, run_dir, ACKNOWLEDGED_FILE, NULL) < 0)
         return;
     fd = open(path.text, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    snprintf(text, sizeof(text), "%020" PRIu64 "\n", before);
-    if (pwrite(fd, text, ACKNOWLEDGED_BYTES, 0) != ACKNOWLEDGED_BYTES)
-        fd_clean(&fd); /* a full disk: the next one is written again */
-    fd_clean(&fd);
+    if (fd >= 0)
+        acknowledged_put(fd, now); /* if that fails the next one is written again */
 }

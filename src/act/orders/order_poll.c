@@ -15,12 +15,15 @@
 
 #define AGAIN_MIN_NS (300 * NS_PER_MS)
 #define AGAIN_MAX_NS (10 * NS_PER_S)
+#define FRESH_NS NS_PER_S       /* an answer to start ranks is asked for again if it is older */
 #define ENDED_NS (5 * NS_PER_S) /* a run that is over has no orders; another attempt may begin */
 
 struct order_poll {
     struct order_poll_settings settings;
     struct loop_timer timer;
-    bool asked; /* a call is open */
+    bool asked;    /* a call is open */
+    bool confirms; /* it asks again, because the answer to the one before may be an old one */
+    int64_t asked_boot_ns;
     uint64_t after;
     int64_t again_ns;
     struct err trouble;
@@ -53,6 +56,34 @@ static void poll_take(struct order_poll *poll)
     poll_later(poll, poll->list.ended ? ENDED_NS : 0);
 }
 
+/* What the controller knows when it answers may be outdated when we read it: this process may have been stopped meanwhile.
+ * Certain is only that it knew so after it was asked.
+ */
+static bool poll_may_be_old(struct order_poll *poll)
+{
+    for (size_t i = 0; i < poll->list.count; i++) {
+        struct decision *order = &poll->list.order[i];
+
+        if (order->action != ACTION_START)
+            continue;
+        if (!poll->confirms && time_boot_ns() - poll->asked_boot_ns > FRESH_NS)
+            return true;
+        order->decided_real_ns = poll->asked_boot_ns;
+    }
+    return false;
+}
+
+static void poll_answered(struct order_poll *poll)
+{
+    bool old = poll_may_be_old(poll);
+
+    poll->confirms = old;
+    if (old)
+        poll_later(poll, 0);
+    else
+        poll_take(poll);
+}
+
 static void order_on_answer(void *arg, const struct client_answer *answer)
 {
     struct order_poll *poll = arg;
@@ -64,7 +95,7 @@ static void order_on_answer(void *arg, const struct client_answer *answer)
         err_set(&poll->trouble, 0, "the controller responded with status %u", answer->status);
     else if (order_list_parse(answer->body->data, answer->body->size, &poll->list,
                               &poll->trouble) == 0) {
-        poll_take(poll);
+        poll_answered(poll);
         return;
     }
     poll_failed(poll);
@@ -81,6 +112,7 @@ static void order_on_timer(void *arg, int64_t now_ns)
     snprintf(path, sizeof(path), "/api/v1/orders?%s=%s&after=%" PRIu64,
              poll->settings.node ? "node" : "run",
              poll->settings.node ? poll->settings.node : poll->settings.run, poll->after);
+    poll->asked_boot_ns = time_boot_ns();
     poll->asked = poll->settings.token->text[0] &&
                   client_call(poll->settings.client, path, poll->settings.token, NULL,
                               order_on_answer, poll) == 0;

@@ -24,7 +24,9 @@ struct order_poll_settings {
     const char *run;           /* NULL: of a node */
     const char *node;          /* NULL: of a run */
     const struct token *token; /* of that run or node, the caller's; "" until it is known */
-    /* An order, possibly one that came before.  -errno: it comes again. */
+    /* An order, possibly one that came before.  -errno: it comes again.  Of one to START, decided_real_ns has the time since boot at
+     * which the controller was asked: it was valid after that.
+     */
     int (*take)(void *arg, const struct decision *order);
     void *arg;
 };

@@ -71,6 +71,7 @@ static struct decision start_of(uint32_t attempt, const char *node, uint32_t lif
     snprintf(start.node[0], sizeof(start.node[0]), "%s", node);
     start.start.life[0] = life;
     start.start.world = 2;
+    start.decided_real_ns = time_boot_ns();
     return start;
 }
 
@@ -97,7 +98,7 @@ static void an_order_is_refused_after_a_time_without_contact(void **state)
     struct decision start = start_of(3, "n1", 7);
 
     assert_true(launch_crew_is_meant(&scene->launch, &start));
-    scene->crew.acked_ns = time_boot_ns() - 6 * NS_PER_S;
+    scene->crew.acked_ns = time_boot_ns() - 10 * NS_PER_S;
     assert_true(launch_crew_refuses(&scene->launch, &start));
     assert_int_equal(scene->crew.self.state, MEMBER_STOPPED); /* the controller learns of that */
     assert_int_equal(scene->crew.self.attempt, 3);
@@ -115,6 +116,39 @@ static void an_order_is_taken_while_there_is_contact(void **state)
     assert_false(launch_crew_refuses(&scene->launch, &start));
 }
 
+/* The process that waits for orders was stopped, with this one in its hands; reports went on. */
+static void an_order_that_lay_somewhere_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct decision start = start_of(3, "n1", 7);
+
+    scene->crew.acked_ns = time_boot_ns();
+    start.decided_real_ns -= 7 * NS_PER_S;
+    assert_false(launch_crew_refuses(&scene->launch, &start));
+    start.decided_real_ns -= 3 * NS_PER_S;
+    assert_true(launch_crew_refuses(&scene->launch, &start));
+    assert_int_equal(scene->crew.self.state, MEMBER_STOPPED);
+}
+
+static void the_end_of_another_launcher_of_this_name_is_not_meant(void **state)
+{
+    struct scene *scene = *state;
+    struct decision end = { .id = "d2",
+                            .of = "00000008",
+                            .action = ACTION_END,
+                            .target = TARGET_NODES,
+                            .node_count = 1,
+                            .node = { "n1" },
+                            .argument = 2 };
+
+    assert_false(launch_crew_is_meant(&scene->launch, &end));
+    strcpy(end.of, "00000007");
+    assert_true(launch_crew_is_meant(&scene->launch, &end));
+    launch_crew_order(&scene->launch, &end);
+    assert_int_equal(launch_crew_status(&scene->launch, 0), 2);
+    assert_false(launch_crew_reports_end(&scene->launch)); /* the run goes on */
+}
+
 #define SCENE(name) cmocka_unit_test_setup_teardown(name, scene_make, scene_free)
 
 int main(void)
@@ -123,6 +157,8 @@ int main(void)
         SCENE(a_later_attempt_ends_an_earlier_one),
         SCENE(an_order_is_refused_after_a_time_without_contact),
         SCENE(an_order_is_taken_while_there_is_contact),
+        SCENE(an_order_that_lay_somewhere_is_refused),
+        SCENE(the_end_of_another_launcher_of_this_name_is_not_meant),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,8 @@
 
 #define SPOOLS_MAX 4096
 #define LOOK_NS (200 * NS_PER_MS)
+#define TELL_NS (50 * NS_PER_MS) /* a launcher of several lives by it */
+#define FINISH_NS (20 * NS_PER_MS)
 #define GIVE_UP_NS NS_PER_S /* a launcher waits for us: nothing goes out for so long */
 #define AGAIN_MIN_NS (300 * NS_PER_MS)
 #define AGAIN_MAX_NS (10 * NS_PER_S)
@@ -41,9 +43,9 @@ struct send {
     } * one;
     size_t count, room;
     pid_t parent;
-    int64_t again_ns, deadline_ns;
-    int64_t stuck_ns; /* of a launcher: since when some spool cannot be sent; 0: all can */
-    uint64_t told;    /* to the launcher, of its own spool */
+    int64_t again_ns, deadline_ns, look_ns;
+    int64_t stuck_ns;         /* of a launcher: since when some spool cannot be sent; 0: all can */
+    struct acknowledged told; /* to the launcher, of its own spool */
     bool enlisted, finishing, finish_asked, done, complained;
     struct err trouble;
 };
@@ -182,16 +184,18 @@ static bool send_spools_in_trouble(const struct send *send)
 /* The launcher of a job on several nodes lives by that (act/launch_crew.c). */
 static void send_tell(struct send *send)
 {
-    uint64_t passed = 0;
+    struct acknowledged now = { 0 };
 
     for (size_t i = 0; i < send->count && send->settings->run_dir; i++) {
-        if (strcmp(send->one[i].name, "launcher.lsf") == 0)
-            passed = sender_passed(send->one[i].sender);
+        if (strcmp(send->one[i].name, "launcher.lsf") != 0)
+            continue;
+        now.before = sender_passed(send->one[i].sender);
+        now.heard_boot_ns = sender_heard(send->one[i].sender);
     }
-    if (passed <= send->told)
+    if (now.before <= send->told.before && now.heard_boot_ns <= send->told.heard_boot_ns)
         return;
-    send->told = passed;
-    acknowledged_write(send->settings->run_dir, passed);
+    send->told = (struct acknowledged){ MAX(now.before, send->told.before), now.heard_boot_ns };
+    acknowledged_write(send->settings->run_dir, &send->told);
 }
 
 /* ---- the end ---- */
@@ -248,7 +252,7 @@ static void send_on_look(void *arg, int64_t now_ns)
     if (send->finishing &&
         (now_ns > send->deadline_ns || (send->stuck_ns && now_ns - send->stuck_ns > GIVE_UP_NS)))
         loop_stop(send->loop);
-    loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? 20 * NS_PER_MS : LOOK_NS));
+    loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? FINISH_NS : send->look_ns));
 }
 
 static void send_on_signal(void *arg, int signal)
@@ -289,6 +293,8 @@ static int send_open(struct send *send, struct err *err)
         result = client_open(send->loop, &settings->control, &send->client, err);
     if (result < 0)
         return result;
+    send->look_ns =
+        settings->run_dir && acknowledged_is_wanted(settings->run_dir) ? TELL_NS : LOOK_NS;
     send->enlist = (struct loop_timer){ .fn = send_on_enlist, .arg = send };
     send->look = (struct loop_timer){ .fn = send_on_look, .arg = send };
     if (!send->enlisted)

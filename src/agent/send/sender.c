@@ -31,6 +31,8 @@
 #define LOOK_NS (50 * NS_PER_MS)       /* at a spool that had nothing new */
 #define PAUSE_MIN_NS (200 * NS_PER_MS) /* after a failure; doubled each time */
 #define PAUSE_MAX_NS (10 * NS_PER_S)
+#define PAUSE_HEARD_NS                                                                             \
+    (400 * NS_PER_MS) /* its disk is full: a launcher's lease goes on meanwhile */
 #define PAUSE_HOPELESS_NS (30 * NS_PER_S) /* wrong version: the operator must update one side */
 #define TROUBLE_AGAIN_NS                                                                           \
     (60 * NS_PER_S) /* between messages about one status with different reasons */
@@ -63,8 +65,9 @@ struct sender {
     struct boot *boot;
     size_t boots, boot_room;
     int64_t pause_ns, trouble_again_ns, trouble_ns;
-    unsigned trouble_status; /* HTTP status of the newest failure; 0: no response */
-    bool body_failed;        /* a body with frames failed, and none has been accepted since */
+    int64_t called_boot_ns, heard_boot_ns; /* the newest call; the newest that was heard */
+    unsigned trouble_status;               /* HTTP status of the newest failure; 0: no response */
+    bool body_failed; /* a body with frames failed, and none has been accepted since */
     char trouble[400];
     struct sender_counts counts;
 };
@@ -124,6 +127,11 @@ uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot)
             return sender->boot[i].next;
     }
     return 0;
+}
+
+int64_t sender_heard(const struct sender *sender)
+{
+    return sender->heard_boot_ns;
 }
 
 uint64_t sender_passed(const struct sender *sender)
@@ -287,6 +295,10 @@ static void sender_on_failed(struct sender *sender, const struct client_answer *
         return;
     }
     sender_trouble_report(sender, answer->status, why);
+    if (json_object_get_boolean(sender_answer_member(root, "heard", json_type_boolean))) {
+        sender->heard_boot_ns = sender->called_boot_ns;
+        sender->pause_ns = MIN(sender->pause_ns, PAUSE_HEARD_NS);
+    }
     sender->body_failed = sender->body_failed || sender->batch_frames > 0;
     sender->refused = answer->status == 401 || answer->status == 403 || answer->status == 404;
     sender_back_off(sender, answer->status == 426 ? PAUSE_HOPELESS_NS : 0);
@@ -439,6 +451,7 @@ static void sender_call(struct sender *sender, const struct buf *body, client_fn
     snprintf(path, sizeof(path), "%s%016" PRIx64, sender->frames, sender->id);
     buf_put(&copy, body->data, body->size);
     sender->busy = true;
+    sender->called_boot_ns = time_boot_ns();
     if (copy.failed || client_call(sender->settings.client, path, &token, &copy, fn, sender) < 0) {
         sender->busy = false;
         buf_fini(&copy);

@@ -47,6 +47,9 @@ uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot);
 /* The number of the first frame, in the order of the spool, that the controller may not have; 0: not known. */
 uint64_t sender_passed(const struct sender *sender);
 
+/* Since boot: the controller was there after that, and could not write the facts down; 0: it did not say so. */
+int64_t sender_heard(const struct sender *sender);
+
 /* The newest frame that was ever sent, in an earlier life of the process, too (sent.h): with those before it it may be
  * with the controller.  False: none was.
  */

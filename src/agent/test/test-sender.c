@@ -217,12 +217,55 @@ static void a_body_that_is_refused_again_and_again_is_logged_once(void **state)
     assert_int_equal(tree_remove(directory), 0);
 }
 
+/* A launcher's ranks live as long as it is heard of, whatever becomes of its facts. */
+static void a_controller_with_a_full_disk_has_heard_of_us(void **state)
+{
+    char directory[] = "/tmp/lockstep-test-sender-XXXXXX", path[64];
+    struct token token = { "x" };
+    struct client client = { 0 };
+    struct sender *sender;
+    struct loop *loop;
+    int64_t heard_ns = 0;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/agent-n.lsf", directory);
+    spool_fill(path);
+    assert_int_equal(loop_create(&loop, NULL), 0);
+    assert_int_equal(
+        sender_create(
+            &(struct sender_settings){
+                .loop = loop, .client = &client, .run = "r", .spool = path, .token = &token },
+            &sender),
+        0);
+    for (int i = 0; i < 4; i++) {
+        int64_t before_ns = time_boot_ns();
+
+        while (!client_is_called(&client, loop))
+            ;
+        assert_int_equal(sender_heard(sender), heard_ns);
+        if (client.body.size)
+            client_answers_with(&client, 503, "{\"error\":\"disk full\",\"heard\":true}");
+        else
+            client_answers(&client, "{\"durable\":[]}");
+        assert_true(sender_heard(sender) == heard_ns || sender_heard(sender) >= before_ns);
+        heard_ns = sender_heard(sender);
+    }
+    assert_true(heard_ns > 0);
+    assert_int_equal(sender_passed(sender), 0); /* and has nothing */
+    sender_destroy(sender);
+    loop_destroy(loop);
+    buf_fini(&client.body);
+    assert_int_equal(tree_remove(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_did_not_fit_into_the_batch_is_sent_later),
         cmocka_unit_test(what_could_not_be_read_is_sent_later),
         cmocka_unit_test(a_body_that_is_refused_again_and_again_is_logged_once),
+        cmocka_unit_test(a_controller_with_a_full_disk_has_heard_of_us),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,23 +82,34 @@ static void tls_fingerprint_put(const unsigned char *digest, unsigned size, stru
         at += snprintf(at, 4, i ? ":%02X" : "%02X", digest[i]);
 }
 
-/* Text of the certificate's own digest, and of its public key's as curl wants it. */
-static int tls_digests(X509 *cert, struct tls *tls)
+/* Of a public key, as curl wants it. */
+static int tls_pin_put(EVP_PKEY *key, char ret[static 64])
 {
     unsigned char digest[EVP_MAX_MD_SIZE], *spki = NULL;
     unsigned size = 0;
-    int length = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(cert), &spki), good;
+    int length = key ? i2d_PUBKEY(key, &spki) : 0, good;
 
-    if (length <= 0 || !X509_digest(cert, EVP_sha256(), digest, &size))
+    if (length <= 0)
         return -EINVAL;
-    tls_fingerprint_put(digest, size, tls);
     good = EVP_Digest(spki, (size_t)length, digest, &size, EVP_sha256(), NULL);
     OPENSSL_free(spki);
     if (!good)
         return -EINVAL;
-    strcpy(tls->pin, "sha256//");
-    EVP_EncodeBlock((unsigned char *)tls->pin + 8, digest, (int)size);
+    strcpy(ret, "sha256//");
+    EVP_EncodeBlock((unsigned char *)ret + 8, digest, (int)size);
     return 0;
+}
+
+/* Text of the certificate's own digest, and of its public key's. */
+static int tls_digests(X509 *cert, struct tls *tls)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    if (!X509_digest(cert, EVP_sha256(), digest, &size))
+        return -EINVAL;
+    tls_fingerprint_put(digest, size, tls);
+    return tls_pin_put(X509_get0_pubkey(cert), tls->pin);
 }
 
 static int tls_check(struct tls *tls, const char *key_file, const char *cert_file, struct err *err)
@@ -223,7 +234,8 @@ static int tls_cert_fill(X509 *cert, EVP_PKEY *key, const char *const *names, si
     result = tls_names_put(cert, host, names, count);
     if (result == 0)
         result = tls_extension_add(cert, NID_basic_constraints, "critical,CA:TRUE");
-    if (result == 0 && !X509_sign(cert, key, EVP_sha256()))
+    if (result == 0 &&
+        !X509_sign(cert, key, EVP_PKEY_get_id(key) == EVP_PKEY_ED25519 ? NULL : EVP_sha256()))
         result = -EINVAL;
     return result;
 }
@@ -267,6 +279,37 @@ static int tls_make(const char *key_file, const char *cert_file, const char *con
         return err_set(err, -EIO, "OpenSSL cannot create a key");
     result = tls_pem_write(key_file, key, NULL, err);
     return result < 0 ? result : tls_cert_make(key, names, count, cert_file, err);
+}
+
+int tls_make_of_seed(const char *directory, const unsigned char seed[static TLS_SEED_BYTES],
+                     struct err *err)
+{
+    CLEAN(tls_key_clean)
+    EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, TLS_SEED_BYTES);
+    struct path key_file, cert_file;
+    int result = path_join(&key_file, directory, "key.pem", err);
+
+    if (result == 0)
+        result = path_join(&cert_file, directory, "cert.pem", err);
+    if (result == 0)
+        result = path_make(directory, err);
+    if (result < 0)
+        return result;
+    if (!key)
+        return err_set(err, -EIO, "OpenSSL cannot create a key");
+    unlink(key_file.text);
+    unlink(cert_file.text);
+    result = tls_pem_write(key_file.text, key, NULL, err);
+    return result < 0 ? result : tls_cert_make(key, NULL, 0, cert_file.text, err);
+}
+
+int tls_pin_of_seed(const unsigned char seed[static TLS_SEED_BYTES], char ret[static 64],
+                    struct err *err)
+{
+    CLEAN(tls_key_clean)
+    EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, TLS_SEED_BYTES);
+
+    return tls_pin_put(key, ret) < 0 ? err_set(err, -EIO, "OpenSSL cannot create a key") : 0;
 }
 
 /* Whether it signed itself and lacks a name: then it is ours to make again. */

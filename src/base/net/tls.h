@@ -27,6 +27,12 @@ int tls_read(const char *key_file, const char *cert_file, struct tls *ret, struc
  */
 int tls_read_or_make(const char *directory, const char *const *names, size_t count, struct tls *ret,
                      struct err *err);
+/* DIRECTORY/{key,cert}.pem, made anew, with the Ed25519 key that belongs to the seed: who knows the seed knows the pin. */
+#define TLS_SEED_BYTES 32
+int tls_make_of_seed(const char *directory, const unsigned char seed[static TLS_SEED_BYTES],
+                     struct err *err);
+int tls_pin_of_seed(const unsigned char seed[static TLS_SEED_BYTES], char ret[static 64],
+                    struct err *err);
 void tls_fini(struct tls *tls);
 
 #endif

@@ -23,7 +23,8 @@
 #define COMPACT_SLACK (1u << 20)         /* of very short logs */
 #define COPIED_SHARE 8                   /* of the largest log: so much of it is left as it is */
 #define LOOK_FRAMES 64                   /* between two looks at the clock */
-#define TICK_AT_LEAST_NS NS_PER_S        /* also when nothing comes: silence is judged too */
+#define DISK_RESERVE 8 /* part of a run's disk limit that only launchers may use, beyond it */
+#define TICK_AT_LEAST_NS NS_PER_S /* also when nothing comes: silence is judged too */
 
 struct runlog {
     struct runlog_settings settings;
@@ -257,20 +258,42 @@ void runlog_thresholds(const struct runlog *log, struct thresholds *ret)
         *ret = *core_thresholds(log->replay.core);
 }
 
+/* A launcher says little, and its ranks end if it is not heard: it has some room beyond the limit. */
+static uint64_t runlog_disk_max(const struct runlog *log, const struct frame *frame, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        switch (frame[i].type) {
+        case FRAME_HELLO:
+        case FRAME_RUN:
+        case FRAME_EXIT:
+        case FRAME_MEMBER:
+        case FRAME_OUTCOME:
+        case FRAME_REQUEST:
+        case FRAME_PLACES:
+        case FRAME_POLICY:
+        case FRAME_MEANS:
+            continue;
+        default:
+            return log->settings.disk_max;
+        }
+    }
+    return log->settings.disk_max + log->settings.disk_max / DISK_RESERVE;
+}
+
 /* What the judges say is always written: it is little, and tells what became of the run. */
 static int runlog_disk_check(const struct runlog *log, const struct frame *frame, size_t count,
                              struct err *err)
 {
-    uint64_t bytes = spool_writer_bytes(log->writer);
+    uint64_t bytes = spool_writer_bytes(log->writer), most = runlog_disk_max(log, frame, count);
 
-    if (!log->settings.disk_max)
+    if (!most)
         return 0;
     for (size_t i = 0; i < count; i++)
         bytes += FRAME_HEADER_BYTES + frame[i].payload_bytes;
-    if (bytes <= log->settings.disk_max)
+    if (bytes <= most)
         return 0;
     return err_set(err, -EFBIG, "its log would grow to %llu bytes; the limit for a run is %llu",
-                   (unsigned long long)bytes, (unsigned long long)log->settings.disk_max);
+                   (unsigned long long)bytes, (unsigned long long)most);
 }
 
 int runlog_set(struct runlog *log, const char *name, double value, const char *who, struct err *err)

@@ -20,6 +20,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/time.h"
+#include "show/style.h"
 #include "wire/facts.h"
 #include "wire/finding.h"
 
@@ -231,6 +232,17 @@ static void ingest_count_in(struct site *site, const struct ingest *ingest, size
     site->counts.doubled += ingest->doubled;
 }
 
+void ingest_reply_unwritten(struct site_run *run, struct http_exchange *exchange, int result,
+                            const char *text)
+{
+    struct json_object *root = json_object_new_object();
+
+    run->deaf = true;
+    json_object_object_add(root, "error", show_string(text));
+    json_object_object_add(root, "heard", json_object_new_boolean(true));
+    reply_json(exchange, run_status(result), root);
+}
+
 void ingest_frames(struct site_run *run, struct http_exchange *exchange)
 {
     CLEAN(ingest_fini) struct ingest ingest = { 0 };
@@ -241,7 +253,8 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     int result = run_open(run, &err);
 
     if (result < 0) {
-        reply_error(exchange, run_status(result), "run %s: %s", run->dir.run, err.text);
+        err_wrap(&err, result, "run %s", run->dir.run);
+        ingest_reply_unwritten(run, exchange, result, err.text);
         return;
     }
     if (ingest_read(&run->seen, run->dir.run, body->data, body->size, &ingest, &err) < 0) {
@@ -268,8 +281,8 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     if (result == -EDQUOT)
         run_refuse(run, err.text);
     if (result < 0) {
-        reply_error(exchange, run_status(result), "cannot write the log of run %s now: %s",
-                    run->dir.run, err.text);
+        err_wrap(&err, result, "cannot write the log of run %s now", run->dir.run);
+        ingest_reply_unwritten(run, exchange, result, err.text);
         return;
     }
     run->newest_ns = time_mono_ns();

@@ -18,6 +18,7 @@
 #include "base/net/control_url.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "policy/policy.h"
 
 #define TICK_NS (100 * NS_PER_MS)
 #define REQUEST_NS (60 * NS_PER_S)
@@ -27,6 +28,8 @@
 #define REBUILD_NS (30 * NS_PER_MS) /* of a tick, for rows of the index that were lost */
 #define BEAT_EVERY 150              /* ticks */
 #define OWN_ADDRESSES_MAX 32
+#define LEAVE_NS (15 * NS_PER_S)      /* less than launchers wait for their daemons */
+#define LEAVE_QUIET_NS (3 * NS_PER_S) /* nobody has sent anything for so long */
 #define CROWD_AGAIN_NS (60 * NS_PER_S)
 
 static void site_fini(struct site *site)
@@ -203,6 +206,31 @@ static void site_crowd_log(struct site *site, int64_t now_ns)
               (unsigned long long)http.refused_slow);
 }
 
+/* Of --only: the launcher that started us ends.  Others may still send, and hear of the end of the run. */
+static void site_leave(struct site *site, int64_t now_ns)
+{
+    if (!site->leave_ns)
+        site->leave_ns = now_ns + LEAVE_NS;
+}
+
+static bool site_has_left(const struct site *site, int64_t now_ns)
+{
+    const struct site_run *run = site->runs ? site->run[0] : NULL;
+    const struct policy *policy = run && run->log ? runlog_policy(run->log) : NULL;
+
+    if (!site->leave_ns)
+        return false;
+    return now_ns >= site->leave_ns || !run || now_ns - run->newest_ns > LEAVE_QUIET_NS ||
+           (policy && run->finishes >= policy_members(policy));
+}
+
+static void site_only_turn(struct site *site, int64_t now_ns)
+{
+    /* The launcher was killed: the others shall find out, and go on to the next one. */
+    if (getppid() != site->parent || site_has_left(site, now_ns))
+        loop_stop(site->loop);
+}
+
 static void site_on_tick(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
@@ -220,6 +248,8 @@ static void site_on_tick(void *arg, int64_t now_ns)
         run_turn(site->run[i], now_ns, &err);
     }
     site_forget(site);
+    if (site->settings.only)
+        site_only_turn(site, now_ns);
     node_orders_turn(site, now_ns);
     audit_turn(&site->audit, now_ns);
     if (site->counts.ticks++ % BEAT_EVERY == 0)
@@ -275,7 +305,10 @@ static void site_on_signal(void *arg, int signal)
         site_load_tokens(site);
         return;
     }
-    loop_stop(site->loop);
+    if (site->settings.only)
+        site_leave(site, time_mono_ns());
+    else
+        loop_stop(site->loop);
 }
 
 int site_listen(struct site *site, struct err *err)
@@ -312,6 +345,7 @@ static int site_begin(struct site *site, struct err *err)
 
     if (result < 0)
         return result;
+    site->parent = getppid();
     site_scan(site);
     result = site_listen(site, err);
     return result < 0 ? result : site_announce(site, NULL, err);

@@ -3,6 +3,9 @@
  * One process, one thread, one core per run.  Facts arrive by POST and are acknowledged when they are on disk.  Each
  * run has its log in STATE/runs/RUN/log.lsf.  It may be killed at any time and started again.
  *
+ * With `only` it is the controller of one job that has a launcher on each node: one of them starts it, and it ends, some
+ * seconds later, with that launcher.
+ *
  * With `run_dir` it serves that run alone (local.h): facts also come from the spools in the run's directory, and all
  * files of the controller are there, too.
  *
@@ -22,13 +25,14 @@
 struct thresholds; /* judge/thresholds.h */
 
 struct site_settings {
-    const char *run_dir;        /* the only run; NULL: a site */
-    int64_t tick_ns;            /* of the only run: how long it sleeps when nothing came */
-    const char *state;          /* NULL: the user's state directory */
-    const char *listen;         /* ADDRESS:PORT; off loopback TLS is on */
-    const char *key, *cert;     /* files; NULL: made on first use, in STATE/tls */
-    bool tls;                   /* also on loopback */
-    bool anonymous_reads;       /* reading needs no token; loopback only */
+    const char *run_dir;    /* the only run; NULL: a site */
+    const char *only;       /* a site whose state directory is that of this run; NULL: of many */
+    int64_t tick_ns;        /* of the only run: how long it sleeps when nothing came */
+    const char *state;      /* NULL: the user's state directory */
+    const char *listen;     /* ADDRESS:PORT; off loopback TLS is on */
+    const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
+    bool tls;               /* also on loopback */
+    bool anonymous_reads;   /* reading needs no token; loopback only */
     struct opt_list host_names; /* by which it is reached, besides localhost and its addresses */
     const char *user_header;    /* in which a proxy with a token names the user; NULL: none */
     uint64_t log_max;    /* bytes of a run's log, beyond which what is old is merged; 0: no limit */

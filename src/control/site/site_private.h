@@ -64,8 +64,11 @@ struct site_run {
     int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: none yet */
     bool ended;                           /* reported by the launcher */
     bool finish;                          /* and that nothing follows */
+    size_t finishes;                      /* how many senders said that */
     uint64_t judged;                      /* whole steps, as listeners know */
     int64_t newest_ns;                    /* the newest fact, by our clock */
+    bool
+        deaf; /* since the last tick a sender was told that it was heard of, and its facts are not in the log */
     int64_t synced_ns;
     bool index_stale;      /* its log says more than the index */
     bool index_rebuild;    /* its rows were lost, and are read again: not to be shown yet */
@@ -120,6 +123,7 @@ struct site {
     int64_t crowd_at_ns;    /* when to say again that connections run short */
     struct site_run *local; /* the only run, of --run-dir; NULL: a site */
     pid_t parent;           /* of the controller of one run */
+    int64_t leave_ns;       /* of --only: when it ends at the latest; 0: it was not told to */
     int64_t http_at_ns;     /* when to try again to listen */
     bool http_missed;       /* and that it failed was logged */
     int failed;             /* -errno that ends the process, and why */
@@ -183,6 +187,9 @@ void ingest_node(struct site *site, const char *node, struct http_exchange *exch
 
 /* ingest.c */
 void ingest_frames(struct site_run *run, struct http_exchange *exchange);
+/* Facts came and are not in the log: their sender, which keeps them, learns that it was heard of. */
+void ingest_reply_unwritten(struct site_run *run, struct http_exchange *exchange, int result,
+                            const char *text);
 struct ingest {          /* what a body brought */
     struct frame *frame; /* the new ones */
     size_t count, room;

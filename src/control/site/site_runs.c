@@ -236,7 +236,11 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     if (site->local)
         return err_set(err, -ENOENT, "run '%s' not found; this controller serves run '%s' alone",
                        name, site->local->dir.run);
-    result = paths_run_of(site->state.text, name, &path, err);
+    if (site->settings.only && strcmp(name, site->settings.only) != 0)
+        return err_set(err, -ENOENT, "run '%s' not found; this controller serves run '%s' alone",
+                       name, site->settings.only);
+    path = site->state;
+    result = site->settings.only ? 0 : paths_run_of(site->state.text, name, &path, err);
     if (result == 0)
         result = path_join(&token, path.text, "agent.token", err);
     if (result == 0 && make)
@@ -250,6 +254,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
         return err_nomem(err);
     run->site = site;
     result = rundir_open(&run->dir, path.text, err);
+    snprintf(run->dir.run, sizeof(run->dir.run), "%s", name);
     if (result == 0)
         result = token_read_or_make(token.text, &run->agent, err);
     if (result < 0)
@@ -379,11 +384,14 @@ static void site_waiters_answer(struct site_run *run, const struct err *failed)
         run->waiting = waiter->next;
         if (waiter->exchange) {
             http_on_gone(waiter->exchange, NULL, NULL);
-            if (failed)
-                reply_error(waiter->exchange, 503, "the facts could not be written to disk: %s",
-                            failed->text);
-            else
+            if (failed) {
+                struct err err = *failed;
+
+                err_wrap(&err, -EIO, "the facts could not be written to disk");
+                ingest_reply_unwritten(run, waiter->exchange, -EIO, err.text);
+            } else {
                 http_answer(waiter->exchange, 200, "application/json", &waiter->answer);
+            }
         }
         site_runs_took(&run->site->counts.ingest_us, &run->site->counts.ingest_sum_us,
                        now_ns - waiter->since_ns);
@@ -707,7 +715,9 @@ int run_turn(struct site_run *run, int64_t now_ns, struct err *err)
     if (over)
         result = runlog_tick(run->log, TICK_LAST, err);
     else if (runlog_tick_is_due(run->log))
-        result = runlog_tick(run->log, 0, err);
+        result = runlog_tick(run->log, run->deaf ? TICK_DEAF : 0, err);
+    if (result == 0 && !over)
+        run->deaf = false;
     site_trouble(run->site, result, err);
     run->site->counts.ticks++;
     if (result == -ENOMEM || result == -ESTALE) {
@@ -726,27 +736,35 @@ int run_turn(struct site_run *run, int64_t now_ns, struct err *err)
     return result;
 }
 
+static void site_scan_run(struct site *site, const char *name)
+{
+    struct site_run *run;
+    struct err err = { "" };
+    struct stat st;
+    int result = 0;
+
+    if (site_get(site, name, site->settings.only != NULL, &run, NULL) < 0)
+        return;
+    run->index_stale = true;
+    if (run->refused.text[0])
+        log_error("run %s is refused: %s", run->dir.run, run->refused.text);
+    else if (stat(run->dir.log.text, &st) == 0 && time(NULL) - st.st_mtime <= FRESH_S)
+        result = site_load_begin(run, &err);
+    if (result < 0)
+        log_error("run %s: %s", run->dir.run, err.text);
+}
+
 void site_scan(struct site *site)
 {
     CLEAN(dir_clean) DIR *dir = NULL;
     struct err why = { "" };
 
-    if (paths_runs_open(site->state.text, &dir, &why) < 0)
+    if (site->settings.only)
+        site_scan_run(site, site->settings.only);
+    else if (paths_runs_open(site->state.text, &dir, &why) < 0)
         log_error("%s", why.text);
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        struct site_run *run;
-        struct err err = { "" };
-        struct stat st;
-        int result = 0;
-
-        if (entry->d_name[0] == '.' || site_get(site, entry->d_name, false, &run, NULL) < 0)
-            continue;
-        run->index_stale = true;
-        if (run->refused.text[0])
-            log_error("run %s is refused: %s", run->dir.run, run->refused.text);
-        else if (stat(run->dir.log.text, &st) == 0 && time(NULL) - st.st_mtime <= FRESH_S)
-            result = site_load_begin(run, &err);
-        if (result < 0)
-            log_error("run %s: %s", run->dir.run, err.text);
+        if (entry->d_name[0] != '.')
+            site_scan_run(site, entry->d_name);
     }
 }

@@ -22,6 +22,7 @@
 #include "core/time.h"
 #include "wire/decision.h"
 #include "wire/finding.h"
+#include "wire/member.h"
 
 #define COST "straggler.cost-share"
 
@@ -248,6 +249,61 @@ static void a_finding_touches_ranks_of_its_process_or_node_while_they_run(void *
     seen_fini(&seen);
 }
 
+/* A step more would be too much; what launchers say is not, or their ranks would end. */
+static void a_launcher_is_heard_beyond_the_disk_limit(void **state)
+{
+    struct place *place = *state;
+    struct runlog *log = NULL;
+    struct seen seen = { 0 };
+    struct member member = { .mono_ns = time_mono_ns(),
+                             .real_ns = time_real_ns(),
+                             .node = "n1",
+                             .host = "127.0.0.1",
+                             .port = 1,
+                             .life = 1,
+                             .state = MEMBER_IDLE,
+                             .ranks = 1,
+                             .nodes_min = 1,
+                             .nodes_max = 1,
+                             .lease_ns = 4 * NS_PER_S };
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = {
+        .type = FRAME_STEP, .version = FRAME_VERSION, .sender = 8, .boot = 1, .payload_bytes = 100
+    };
+    int result = 0;
+
+    member_put(&payload, &member);
+    frame.payload = payload.data;
+    assert_true(payload.size >= frame.payload_bytes);
+    assert_int_equal(
+        runlog_open(
+            &(struct runlog_settings){ .dir = &place->dir, .seen = &seen, .disk_max = 16384 }, &log,
+            NULL),
+        0);
+    for (int i = 0; i < 400 && result == 0; i++) {
+        frame.number = (uint64_t)i;
+        result = runlog_take(log, &frame, 1, NULL);
+    }
+    assert_int_equal(result, -EFBIG);
+    for (int i = 0; i < 3; i++)
+        take(log, 7, FRAME_MEMBER,
+             &(struct buf){ .data = memcpy(malloc(payload.size), payload.data, payload.size),
+                            .size = payload.size });
+    for (int i = 0; i < 200 && result != 0; i++) { /* and has an end, too */
+        frame = (struct frame){ .type = FRAME_MEMBER,
+                                .version = FRAME_VERSION,
+                                .sender = 9,
+                                .boot = 1,
+                                .number = (uint64_t)i,
+                                .payload = payload.data,
+                                .payload_bytes = payload.size };
+        result = runlog_take(log, &frame, 1, NULL) < 0 ? 0 : -1;
+    }
+    assert_int_equal(result, 0);
+    runlog_close(log);
+    seen_fini(&seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +316,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_finding_touches_ranks_of_its_process_or_node_while_they_run, place_make,
             place_remove),
+        cmocka_unit_test_setup_teardown(a_launcher_is_heard_beyond_the_disk_limit, place_make,
+                                        place_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

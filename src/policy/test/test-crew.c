@@ -27,7 +27,8 @@ struct scene {
     size_t count;
     struct member member[40];
     size_t members;
-    uint32_t min, max, restarts;
+    uint32_t min, max, restarts, quorum;
+    bool deaf;
 };
 
 static int scene_make(void **state)
@@ -62,7 +63,9 @@ static void said(void *arg, const struct decision *decision)
 
 static void tick(struct scene *scene)
 {
-    struct policy_view view = { .mono_ns = scene->now_ns, .real_ns = REAL_NS + scene->now_ns };
+    struct policy_view view = { .mono_ns = scene->now_ns,
+                                .real_ns = REAL_NS + scene->now_ns,
+                                .deaf = scene->deaf };
 
     policy_tick(scene->policy, &view, said, scene);
 }
@@ -79,6 +82,7 @@ static struct member *join(struct scene *scene, const char *node, uint32_t life)
                                .ranks = 4,
                                .nodes_min = scene->min,
                                .nodes_max = scene->max,
+                               .quorum = scene->quorum,
                                .max_restarts = scene->restarts,
                                .lease_ns = LEASE_NS,
                                .join_ns = JOIN_NS };
@@ -220,6 +224,24 @@ static void a_spare_takes_the_ranks_of_a_lost_node(void **state)
     assert_int_equal(start->start.down, 4);
 }
 
+/* Its own launcher, or the keeper, ends them a little before the lease is over. */
+static void the_ranks_of_a_lost_node_have_a_moment_to_end(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    says(scene, &scene->member[1], MEMBER_FAILED, 0);
+    tick(scene); /* all others are ready for the next attempt */
+    passes(scene, 10, &scene->member[0]);
+    scene->now_ns += NS_PER_S / 2;
+    policy_member(scene->policy, &scene->member[1]);
+    policy_member(scene->policy, &scene->member[2]);
+    tick(scene);
+    order_is(scene, ACTION_STOP, 0); /* it is lost since now */
+    passes(scene, 1, &scene->member[0]);
+    order_is(scene, ACTION_START, 1);
+}
+
 /* It was lost and comes back with its ranks, while a spare already has its place. */
 static void a_node_that_comes_back_with_ranks_is_waited_for(void **state)
 {
@@ -270,6 +292,23 @@ static void a_controller_that_was_away_loses_nobody(void **state)
     order_is(scene, ACTION_START, 0);
 }
 
+/* The log could not be written: who came meanwhile was told so, and heard of all the same. */
+static void a_controller_that_could_not_write_loses_nobody(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    passes(scene, 9, &scene->member[0]);
+    scene->now_ns += NS_PER_S;
+    scene->deaf = true;
+    tick(scene);
+    scene->deaf = false;
+    passes(scene, 9, &scene->member[0]);
+    order_is(scene, ACTION_START, 0);
+    passes(scene, 2, &scene->member[0]);
+    order_is(scene, ACTION_STOP, 0);
+}
+
 static void without_a_spare_the_run_waits_and_ends(void **state)
 {
     struct scene *scene = *state;
@@ -287,6 +326,40 @@ static void without_a_spare_the_run_waits_and_ends(void **state)
     assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 1);
     assert_non_null(strstr(order(scene)->why, "1 node is left, at least 2 needed"));
     assert_non_null(strstr(order(scene)->why, "node n2 is lost"));
+}
+
+/* Three launchers could have a controller.  The first has it no longer, and another one begins without any history. */
+static void another_controller_goes_on_with_most_of_the_launchers(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->quorum = 2;
+    scene->min = 1;
+    scene->max = 3;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct member *member = join(scene, i ? "n3" : "n2", 12 + i);
+
+        says(scene, member, MEMBER_STOPPED, 4);
+    }
+    passes(scene, 19, NULL); /* the third may still come */
+    assert_null(order(scene));
+    passes(scene, 2, NULL);
+    assert_int_equal(order_is(scene, ACTION_START, 5)->node_count, 2);
+}
+
+static void a_minority_ends(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->quorum = 2;
+    scene->min = 1;
+    scene->max = 3;
+    says(scene, join(scene, "n1", 11), MEMBER_STOPPED, 0);
+    passes(scene, 39, NULL);
+    assert_null(order(scene)); /* alone it would be within --nnodes */
+    passes(scene, 2, NULL);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 1);
+    assert_non_null(strstr(order(scene)->why, "1 node is left, at least 2 needed"));
 }
 
 static void it_goes_on_with_fewer_nodes_if_that_is_allowed(void **state)
@@ -317,7 +390,9 @@ static void a_launcher_that_is_started_again_has_no_ranks_of_the_former(void **s
     two_run(scene);
     scene->member[1].life = 99;
     says(scene, &scene->member[1], MEMBER_IDLE, 1);
-    tick(scene);
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 0); /* the former one may live, with its ranks */
+    passes(scene, 6, NULL);
     order_is(scene, ACTION_STOP, 0);
     says(scene, &scene->member[0], MEMBER_STOPPED, 0);
     tick(scene);
@@ -417,29 +492,168 @@ static void many_nodes_get_several_orders(void **state)
     assert_int_equal(named, 35);
 }
 
+static struct member *second_n2(struct scene *scene)
+{
+    struct member *second = join(scene, "n2", 99);
+
+    snprintf(second->host, sizeof(second->host), "10.0.0.99");
+    return second;
+}
+
+static void two_nodes_of_one_name_are_no_restart(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *refusal;
+
+    two_run(scene);
+    second_n2(scene);
+    passes(scene, 20, NULL); /* both report */
+    refusal = order_is(scene, ACTION_END, 0);
+    assert_int_equal(refusal->target, TARGET_NODES);
+    assert_string_equal(refusal->of, "00000063"); /* 99: it, and not the first */
+    assert_int_equal(refusal->argument, 2);
+    assert_non_null(strstr(refusal->why, "another launcher of node n2 is in this run already, at "
+                                         "10.0.0.12; this one is at 10.0.0.99"));
+    assert_int_equal(scene->count, 2); /* once, and the attempt goes on */
+}
+
 /* A log whose ticks are gone: the decisions in it say what the state is. */
+static void follow_begin(struct scene *scene)
+{
+    policy_destroy(scene->policy);
+    assert_int_equal(policy_create("r1", &scene->policy), 0);
+    policy_follow(scene->policy, true);
+}
+
+static void follow_members(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->members; i++)
+        policy_member(scene->policy, &scene->member[i]);
+}
+
+static void follow_said(struct scene *scene, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        policy_follow_log(scene->policy, &scene->said[i]);
+}
+
+static void follow_end(struct scene *scene)
+{
+    policy_follow(scene->policy, false);
+    tick(scene);
+}
+
+static struct decision decided(enum action action, const char *node)
+{
+    struct decision decision = { .action = (uint8_t)action,
+                                 .state = DECISION_ORDERED,
+                                 .target = TARGET_NODES,
+                                 .step = DECISION_NO_STEP,
+                                 .node_count = 1 };
+
+    snprintf(decision.node[0], sizeof(decision.node[0]), "%s", node);
+    return decision;
+}
+
+static void a_node_that_was_swapped_before_a_compaction_stays_out(void **state)
+{
+    struct scene *scene = *state;
+    struct decision swap = decided(ACTION_SWAP, "n2");
+
+    two_run(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    policy_follow_log(scene->policy, &swap);
+    follow_end(scene); /* the controller was killed before it said STOP */
+    order_is(scene, ACTION_STOP, 0);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_START, 1)->node[1], "n3");
+}
+
+static void a_run_that_was_given_up_before_a_compaction_ends(void **state)
+{
+    struct scene *scene = *state;
+    struct decision up = decided(ACTION_GIVE_UP, "n1"), stop = decided(ACTION_STOP, "n1");
+
+    two_run(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    policy_follow_log(scene->policy, &up);
+    policy_follow_log(scene->policy, &stop);
+    follow_end(scene);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    tick(scene);
+    order_is(scene, ACTION_END, 0);
+}
+
+/* n2 was started again in attempt 0; attempt 1, which has the new one, runs when the log is read. */
+static void a_launcher_that_was_replaced_in_an_earlier_attempt_is_no_news(void **state)
+{
+    struct scene *scene = *state;
+    struct member former, *second = &scene->member[1];
+    size_t first;
+
+    two_run(scene);
+    first = scene->count;
+    former = *second;
+    second->life = 99;
+    says(scene, second, MEMBER_IDLE, 1);
+    passes(scene, 11, NULL);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 0);
+    passes(scene, 1, NULL);
+    assert_int_equal(order_is(scene, ACTION_START, 1)->start.life[1], 99);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 1);
+    says(scene, second, MEMBER_RUNNING, 1);
+    follow_begin(scene);
+    policy_member(scene->policy, &scene->member[0]);
+    policy_member(scene->policy, &former);
+    follow_said(scene, 0, first);
+    policy_member(scene->policy, second);
+    follow_said(scene, first, scene->count);
+    follow_end(scene);
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 1);
+    policy_member(scene->policy, &former); /* what it left */
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 1);
+}
+
+/* It had joined when the controller was killed: the first one is no less there for that. */
+static void a_second_launcher_in_a_compacted_log_takes_no_place(void **state)
+{
+    struct scene *scene = *state;
+
+    two_run(scene);
+    second_n2(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    follow_end(scene);
+    passes(scene, 20, NULL);
+    assert_int_equal(order_is(scene, ACTION_END, 0)->target, TARGET_NODES);
+    assert_int_equal(scene->count, 2);
+}
+
 static void decisions_of_a_log_are_followed(void **state)
 {
     struct scene *scene = *state;
-    struct policy *mine = scene->policy, *again;
 
     two_run(scene);
-    assert_int_equal(policy_create("r1", &again), 0);
-    policy_follow(again, true);
-    for (size_t i = 0; i < scene->members; i++)
-        policy_member(again, &scene->member[i]);
-    for (size_t i = 0; i < scene->count; i++)
-        policy_follow_log(again, &scene->said[i]);
-    policy_follow(again, false);
-    scene->policy = again;
-    tick(scene);
+    follow_begin(scene);
+    follow_members(scene);
+    follow_said(scene, 0, scene->count);
+    follow_end(scene);
     says(scene, &scene->member[1], MEMBER_FAILED, 0);
     tick(scene);
     order_is(scene, ACTION_STOP, 0);
     says(scene, &scene->member[0], MEMBER_STOPPED, 0);
     tick(scene);
     order_is(scene, ACTION_START, 1);
-    policy_destroy(mine);
 }
 
 #define SCENE(name) cmocka_unit_test_setup_teardown(name, scene_make, scene_free)
@@ -450,10 +664,14 @@ int main(void)
         SCENE(an_attempt_starts_when_all_nodes_have_joined),
         SCENE(all_are_stopped_before_any_starts_again),
         SCENE(a_spare_takes_the_ranks_of_a_lost_node),
+        SCENE(the_ranks_of_a_lost_node_have_a_moment_to_end),
         SCENE(a_node_that_comes_back_with_ranks_is_waited_for),
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
+        SCENE(a_controller_that_could_not_write_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
+        SCENE(another_controller_goes_on_with_most_of_the_launchers),
+        SCENE(a_minority_ends),
         SCENE(it_goes_on_with_fewer_nodes_if_that_is_allowed),
         SCENE(a_launcher_that_is_started_again_has_no_ranks_of_the_former),
         SCENE(restarts_are_limited_and_the_status_stays),
@@ -461,7 +679,12 @@ int main(void)
         SCENE(a_node_that_does_not_start_is_left_out),
         SCENE(it_ends_when_all_launchers_leave),
         SCENE(many_nodes_get_several_orders),
+        SCENE(two_nodes_of_one_name_are_no_restart),
         SCENE(decisions_of_a_log_are_followed),
+        SCENE(a_node_that_was_swapped_before_a_compaction_stays_out),
+        SCENE(a_run_that_was_given_up_before_a_compaction_ends),
+        SCENE(a_launcher_that_was_replaced_in_an_earlier_attempt_is_no_news),
+        SCENE(a_second_launcher_in_a_compacted_log_takes_no_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,6 +209,7 @@ static void api_post_finish(struct api_call *call)
         return;
     }
     run->finish = true;
+    run->finishes++;
     run_turn(run, time_mono_ns(), &err);
     answer = json_object_new_object();
     json_object_object_add(answer, "run", json_object_new_string(run->dir.run));

@@ -1,0 +1,418 @@
+/* meet.c - where the launchers of a job meet if there is no site's controller.
+ *
+ * Who leads is decided by an address: of all machines one has it.  Of several launchers on that machine the first leads, which
+ * holds the UDP port of that number for its life; the controller itself listens on TCP.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "act/meet.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/net/address.h"
+#include "base/net/job_key.h"
+#include "base/net/tls.h"
+#include "base/paths.h"
+#include "core/clean.h"
+#include "core/hash.h"
+
+#define MEET_PORT_FIRST                                                                            \
+    20000 /* of those that Slurm's jobs use: below those that systems give out */
+#define MEET_PORTS 10000
+#define MEET_ENDPOINTS_MAX 1024
+
+struct meet {
+    struct endpoint {
+        struct address at;
+        bool named; /* it is no address in numbers */
+        char url[ADDRESS_HOST + 32];
+    } * endpoint;
+    size_t count, room;
+    size_t now;  /* where they meet */
+    size_t mine; /* that of this machine; `count`: none is */
+    int lock;    /* its UDP socket */
+    char listen[ADDRESS_HOST + 16], run[64];
+    struct path state;
+    struct daemons_lead lead;
+};
+
+void meet_close(struct meet *meet)
+{
+    if (!meet)
+        return;
+    fd_clean(&meet->lock);
+    free(meet->endpoint);
+    free(meet);
+}
+
+static void meet_clean(struct meet **meet)
+{
+    meet_close(*meet);
+}
+
+const struct daemons_lead *meet_lead(const struct meet *meet)
+{
+    return meet && meet->mine < meet->count ? &meet->lead : NULL;
+}
+
+bool meet_leads(const struct meet *meet)
+{
+    return meet && meet->mine == meet->now;
+}
+
+const char *meet_url(const struct meet *meet)
+{
+    return meet->endpoint[meet->now].url;
+}
+
+const char *meet_name(const struct meet *meet)
+{
+    return meet && meet->mine < meet->count && meet->endpoint[meet->mine].named
+               ? meet->endpoint[meet->mine].at.host
+               : NULL;
+}
+
+uint32_t meet_quorum(const struct meet *meet)
+{
+    return meet && meet->count > 1 ? (uint32_t)(meet->count / 2 + 1) : 0;
+}
+
+bool meet_move(struct meet *meet)
+{
+    if (meet->now + 1 >= meet->count)
+        return false;
+    meet->now++;
+    return true;
+}
+
+/* ---- endpoints ---- */
+
+static int endpoint_parse(const char *text, size_t size, struct endpoint *ret, struct err *err)
+{
+    struct address *at = &ret->at;
+    bool v6;
+
+    if (address_parse(text, size, at) < 0 || !at->has_port || !at->port)
+        return err_set(err, -EINVAL, "--rdzv-endpoint %.*s: expected HOST:PORT",
+                       (int)MIN(size, 200), text);
+    v6 = strchr(at->host, ':') != NULL;
+    ret->named = !v6 && at->host[strspn(at->host, "0123456789.")] != '\0';
+    snprintf(ret->url, sizeof(ret->url), "https://%s%s%s:%u", v6 ? "[" : "", at->host,
+             v6 ? "]" : "", at->port);
+    return 0;
+}
+
+static int meet_parse(const char *text, struct meet *meet, struct err *err)
+{
+    for (size_t size; text; text = text[size] ? text + size + 1 : NULL) {
+        int r;
+
+        size = strcspn(text, ",");
+        if (meet->count == MEET_ENDPOINTS_MAX)
+            return err_set(err, -EINVAL, "--rdzv-endpoint: more than %d", MEET_ENDPOINTS_MAX);
+        if (!ARRAY_FIT(meet->endpoint, meet->room, meet->count + 1))
+            return err_nomem(err);
+        r = endpoint_parse(text, size, &meet->endpoint[meet->count], err);
+        if (r < 0)
+            return r;
+        meet->count++;
+    }
+    return 0;
+}
+
+/* -1: the address is another machine's, or another launcher here has it. */
+static int meet_lock(const struct addrinfo *at)
+{
+    int fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && bind(fd, at->ai_addr, at->ai_addrlen) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static int endpoint_lock(const struct endpoint *endpoint, int *ret, struct err *err)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICSERV };
+    struct addrinfo *found = NULL;
+    char port[8];
+    int r;
+
+    snprintf(port, sizeof(port), "%u", endpoint->at.port);
+    r = getaddrinfo(endpoint->at.host, port, &hints, &found);
+    if (r != 0)
+        return err_set(err, -EHOSTUNREACH, "--rdzv-endpoint %s: %s", endpoint->at.host,
+                       gai_strerror(r));
+    for (const struct addrinfo *at = found; at && *ret < 0; at = at->ai_next)
+        *ret = meet_lock(at);
+    freeaddrinfo(found);
+    return 0;
+}
+
+static int meet_elect(struct meet *meet, struct err *err)
+{
+    for (meet->mine = 0; meet->mine < meet->count; meet->mine++) {
+        const struct endpoint *endpoint = &meet->endpoint[meet->mine];
+        int r = endpoint_lock(endpoint, &meet->lock, err);
+
+        if (r < 0)
+            return r;
+        if (meet->lock < 0)
+            continue;
+        if (endpoint->named) /* at whichever of its addresses the others find it */
+            snprintf(meet->listen, sizeof(meet->listen), "0.0.0.0:%u", endpoint->at.port);
+        else
+            snprintf(meet->listen, sizeof(meet->listen), "%s", endpoint->url + strlen("https://"));
+        return 0;
+    }
+    return meet->count == 1
+               ? 0
+               : err_set(err, -EINVAL,
+                         "--rdzv-endpoint: with several, each node needs one, and none "
+                         "of these %zu is free on this machine",
+                         meet->count);
+}
+
+/* ---- the key ---- */
+
+/* A file that all launchers see, if they have one home directory. */
+static int meet_key_file(const char *run, struct job_key *ret, struct err *err)
+{
+    struct path state, keys, path;
+    struct token token;
+    char name[80];
+    int r = paths_state(&state, err);
+
+    snprintf(name, sizeof(name), "%.63s.key", run);
+    if (r == 0)
+        r = path_join(&keys, state.text, "keys", err);
+    if (r == 0)
+        r = path_make(keys.text, err);
+    if (r == 0)
+        r = path_join(&path, keys.text, name, err);
+    if (r == 0)
+        r = token_read_or_make(path.text, &token, err);
+    return r < 0 ? r : job_key_of(token.text, ret, err);
+}
+
+static int meet_key(const struct launch_plan *plan, const char *run, struct job_key *ret,
+                    struct err *err)
+{
+    const char *text = getenv(MEET_KEY_VARIABLE);
+    struct token token;
+    int r;
+
+    if (plan->job_key) {
+        r = token_read(plan->job_key, &token, err);
+        return r < 0 ? err_wrap(err, r, "--job-key") : job_key_of(token.text, ret, err);
+    }
+    if (!text)
+        return meet_key_file(run, ret, err);
+    r = job_key_of(text, ret, err);
+    if (r < 0)
+        return err_wrap(err, r, MEET_KEY_VARIABLE);
+    unsetenv(MEET_KEY_VARIABLE);
+    return 0;
+}
+
+/* What the controller finds in its directory.  The token of the run is the same at each of them. */
+static int meet_prepare_lead(struct meet *meet, const struct job_key *key,
+                             const unsigned char *seed, struct err *err)
+{
+    struct path tokens, path;
+    struct token token;
+    int r = path_join(&path, meet->state.text, "tls", err);
+
+    if (r == 0)
+        r = tls_make_of_seed(path.text, seed, err);
+    if (r == 0)
+        r = path_join(&tokens, meet->state.text, "tokens", err);
+    if (r == 0)
+        r = path_make(tokens.text, err);
+    if (r == 0)
+        r = path_join(&path, tokens.text, "launch.token", err);
+    job_key_token(key, JOB_KEY_JOIN, &token);
+    if (r == 0)
+        r = token_write(path.text, &token, err);
+    if (r == 0)
+        r = path_join(&path, meet->state.text, "agent.token", err);
+    job_key_token(key, JOB_KEY_FACTS, &token);
+    if (r == 0)
+        r = token_write(path.text, &token, err);
+    explicit_bzero(&token, sizeof(token));
+    meet->lead = (struct daemons_lead){ .state = meet->state.text,
+                                        .run = meet->run,
+                                        .listen = meet->listen,
+                                        .host = meet->endpoint[meet->mine].at.host };
+    return r;
+}
+
+static int meet_prepare(struct meet *meet, const struct job_key *key, const char *directory,
+                        struct err *err)
+{
+    unsigned char seed[JOB_KEY_BYTES];
+    struct token token;
+    struct path path;
+    char pin[64];
+    int r = path_join(&path, directory, "launch.token", err);
+
+    job_key_token(key, JOB_KEY_JOIN, &token);
+    job_key_seed(key, seed);
+    if (r == 0)
+        r = token_write(path.text, &token, err);
+    if (r == 0)
+        r = tls_pin_of_seed(seed, pin, err);
+    if (r == 0 && meet_lead(meet))
+        r = meet_prepare_lead(meet, key, seed, err);
+    explicit_bzero(seed, sizeof(seed));
+    explicit_bzero(&token, sizeof(token));
+    if (r < 0)
+        return r;
+    setenv("LOCKSTEP_CONTROL", meet_url(meet), 1);
+    setenv("LOCKSTEP_CONTROL_PIN", pin, 1);
+    setenv("LOCKSTEP_TOKEN_FILE", path.text, 1);
+    unsetenv("LOCKSTEP_CONTROL_CA");
+    return 0;
+}
+
+int meet_open(const struct launch_plan *plan, const struct run_directory *run_dir,
+              struct meet **ret, struct err *err)
+{
+    CLEAN(meet_clean) struct meet *meet = calloc(1, sizeof(*meet));
+    struct job_key key;
+    int r;
+
+    if (!meet)
+        return err_nomem(err);
+    meet->lock = -1;
+    snprintf(meet->run, sizeof(meet->run), "%s", run_dir->file.id);
+    r = meet_parse(plan->meet, meet, err);
+    if (r == 0)
+        r = meet_key(plan, run_dir->file.id, &key, err);
+    if (r == 0)
+        r = meet_elect(meet, err);
+    /* Another controller than the first must not use its files: that one may still be there. */
+    if (r == 0)
+        r = meet->mine || plan->directory
+                ? path_join(&meet->state, run_dir->directory.text, "control", err)
+                : paths_run(run_dir->file.id, &meet->state, err);
+    if (r == 0)
+        r = meet_prepare(meet, &key, run_dir->directory.text, err);
+    explicit_bzero(&key, sizeof(key));
+    if (r < 0)
+        return r;
+    *ret = TAKE(meet);
+    return 0;
+}
+
+/* ---- Slurm ---- */
+
+/* Where the list of hosts goes, with commas between and the port behind each. */
+struct host_list {
+    char *at;
+    size_t left, count;
+    unsigned port;
+};
+
+static bool hosts_put(struct host_list *list, const char *prefix, size_t prefix_size,
+                      const char *number, const char *suffix, size_t suffix_size)
+{
+    int size = snprintf(list->at, list->left, "%s%.*s%s%.*s:%u", list->count ? "," : "",
+                        (int)prefix_size, prefix, number, (int)suffix_size, suffix, list->port);
+
+    if (size < 0 || (size_t)size >= list->left || list->count == MEET_ENDPOINTS_MAX)
+        return false;
+    list->at += size;
+    list->left -= (size_t)size;
+    list->count++;
+    return true;
+}
+
+/* "n[001-004,7]-ib": `text` begins at the first number; *ret: behind the bracket. */
+static bool hosts_put_range(struct host_list *list, const char *prefix, const char *text,
+                            const char *end, const char *suffix, size_t suffix_size)
+{
+    size_t prefix_size = (size_t)(text - 1 - prefix);
+
+    while (text < end) {
+        size_t width = strspn(text, "0123456789");
+        unsigned long first = strtoul(text, NULL, 10), last = first;
+        char number[32];
+
+        if (!width || width > 9)
+            return false;
+        text += width;
+        if (*text == '-') {
+            last = strtoul(text + 1, NULL, 10);
+            text += 1 + strspn(text + 1, "0123456789");
+        }
+        if (last < first || last - first >= MEET_ENDPOINTS_MAX || (text < end && *text != ','))
+            return false;
+        for (; first <= last; first++) {
+            snprintf(number, sizeof(number), "%0*lu", (int)width, first);
+            if (!hosts_put(list, prefix, prefix_size, number, suffix, suffix_size))
+                return false;
+        }
+        text += *text == ',';
+    }
+    return true;
+}
+
+bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
+{
+    struct host_list list = { .at = ret, .left = room, .port = port };
+
+    ret[0] = '\0';
+    while (*names) {
+        size_t plain = strcspn(names, ",[");
+        const char *end = names[plain] == '[' ? strchr(names + plain, ']') : NULL;
+        size_t suffix = end ? strcspn(end + 1, ",[") : 0;
+
+        if (names[plain] == '[' && (!end || end[1 + suffix] == '['))
+            return false; /* a name with two numbers, as none of ours */
+        if (end ? !hosts_put_range(&list, names, names + plain + 1, end, end + 1, suffix)
+                : !plain || !hosts_put(&list, names, plain, "", "", 0))
+            return false;
+        names = end ? end + 1 + suffix : names + plain;
+        names += *names == ',';
+    }
+    return list.count > 0;
+}
+
+static const char *meet_slurm_step(void)
+{
+    const char *step = getenv("SLURM_STEP_ID");
+
+    return step ? step : "0";
+}
+
+bool meet_slurm_endpoint(char *ret, size_t room)
+{
+    const char *job = getenv("SLURM_JOB_ID"), *list = getenv("SLURM_STEP_NODELIST");
+    char text[128];
+    uint64_t hash;
+
+    if (!list)
+        list = getenv("SLURM_JOB_NODELIST");
+    if (!job || !list)
+        return false;
+    snprintf(text, sizeof(text), "%.40s.%.40s", job, meet_slurm_step());
+    hash = hash64(0, text, strlen(text));
+    return meet_hosts(list, (unsigned)(MEET_PORT_FIRST + hash % MEET_PORTS), ret, room);
+}
+
+bool meet_slurm_name(char ret[static 64])
+{
+    const char *job = getenv("SLURM_JOB_ID");
+
+    if (!job)
+        return false;
+    snprintf(ret, 64, "slurm-%.24s-%.24s", job, meet_slurm_step());
+    return true;
+}
