@@ -5,6 +5,7 @@
 #   make programs build the program, the library and the Python package, without tests and manual
 #   make test     install what is missing, build, and run every test
 #   make test-guard    tests with several users, one of them hostile (needs root)
+#   make test-slurm    a real Slurm cluster on this machine: lost nodes, requeue, preemption (needs root)
 #   make install  into PREFIX (/usr/local), below DESTDIR when given
 #   make deb      Debian packages of controller, agent and program, in build-deb/packages
 #   make deb-test the packages in a bare Debian 12: they install, start and go (needs root)
@@ -44,12 +45,17 @@ programs: $(BUILD)/build.ninja
 test:
 	@tools/deps run build test
 	@$(MAKE) --no-print-directory all
-	@tools/test $(BUILD) --no-suite guard
+	@tools/test $(BUILD) --no-suite guard --no-suite slurm-long
 
 test-guard:
 	@tools/deps run build test
 	@$(MAKE) --no-print-directory all
 	@tools/test $(BUILD) --suite guard
+
+test-slurm:
+	@tools/deps run build test slurm
+	@$(MAKE) --no-print-directory all
+	@tools/test $(BUILD) --suite slurm --suite slurm-long
 
 # web/dist is checked in: only those who change the page need node.
 page:
@@ -97,7 +103,7 @@ torch-newer: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all programs page prefix deb deb-test demo test test-guard test-page install format format-check ci chroot-test torch-newer clean
+.PHONY: all programs page prefix deb deb-test demo test test-guard test-slurm test-page install format format-check ci chroot-test torch-newer clean
 
 # Slow ones, which `make test` does not run: months of steps, many kills, a log that is compacted for long.
 test-long:

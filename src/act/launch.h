@@ -16,6 +16,14 @@
 #include "wire/policy_table.h"
 #include "wire/verdict.h"
 
+#define LAUNCH_MISSING 16
+
+/* Nodes for want of which a run on several nodes has ended. */
+struct launch_missing {
+    uint32_t count;
+    char node[LAUNCH_MISSING][64];
+};
+
 struct launch_plan {
     const char *name;              /* NULL: a fresh one */
     const char *directory;         /* NULL: the state directory's */
@@ -45,6 +53,9 @@ struct launch_plan {
     bool page;      /* a link to the page of the run's controller is printed */
     bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names, or `meet` */
     char **command; /* ends with NULL */
+    /* Set by the launcher that reports the end of the run, when no rank of it is left on any node that is still there; NULL:
+     * not wanted. */
+    struct launch_missing *missing;
     /* Writes a verdict as lines, to be printed when it is reached; NULL: verdicts are not printed. */
     void (*brief)(const struct verdict *verdict, FILE *out);
 };

@@ -672,6 +672,18 @@ static void crew_leave(struct launch *launch)
     }
 }
 
+/* The order to end names the launcher that reports, then those that are missing. */
+static void crew_missing_note(const struct launch *launch)
+{
+    const struct decision *end = &launch->crew->end;
+    struct launch_missing *missing = launch->plan->missing;
+
+    if (!missing || !crew_is_set(end) || !launch->crew->reports)
+        return;
+    for (uint32_t i = 1; i < MIN(end->node_count, (uint32_t)DECISION_NODES); i++)
+        snprintf(missing->node[missing->count++], sizeof(missing->node[0]), "%.63s", end->node[i]);
+}
+
 void launch_crew_attempts(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
@@ -689,6 +701,7 @@ void launch_crew_attempts(struct launch *launch)
         crew_attempt_end(launch);
     }
     crew_leave(launch);
+    crew_missing_note(launch);
     if (crew_is_set(&crew->end) && crew->end.argument)
         output_message(launch->output, "%s%s", crew->end.why,
                        crew->end.target == TARGET_RUN ? "; the run ends" : "");

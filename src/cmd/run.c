@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/net/client.h"
 #include "cmd/lockstep.h"
+#include "cmd/run_slurm.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "show/verdict_view.h"
@@ -35,6 +36,9 @@ struct run_settings {
     uint64_t steps;
     bool act, warm, quiet, watch, page, dry_run, insecure_http;
     const char *control;
+    uint32_t spares, requeues;
+    struct launch_missing missing;
+    struct run_slurm slurm;
     struct policy_table table; /* that `policy` names */
 };
 
@@ -49,6 +53,13 @@ static const struct opt run_opts[] = {
     { "nnodes", 0, OPT_TEXT, offsetof(struct run_settings, nnodes), "NODES",
       "this is one of NODES nodes (or MIN:MAX), each with its own lockstep run, -n ranks and the "
       "same --name",
+      NULL, false },
+    { "spares", 0, OPT_U32, offsetof(struct run_settings, spares), "K",
+      "in a Slurm step: K of its nodes wait as spares, and --nnodes is the number of the others",
+      NULL, false },
+    { "requeues", 0, OPT_U32, offsetof(struct run_settings, requeues), "R",
+      "in a Slurm job: when too few nodes are left, requeue the job without the lost ones, up to R "
+      "times",
       NULL, false },
     { "node", 0, OPT_TEXT, offsetof(struct run_settings, node), "NAME",
       "name of this node, default the host name", NULL, false },
@@ -149,6 +160,30 @@ static int run_nodes(const char *text, uint32_t ret[static 2])
     return 0;
 }
 
+/* What was not given, from Slurm: only where its step has one launcher on each node. */
+static int run_plan_slurm(struct run_settings *settings, struct err *err)
+{
+    struct run_slurm *slurm = &settings->slurm;
+    int r = 0;
+
+    run_slurm_init(slurm);
+    if (!run_slurm_is_crew(slurm) || settings->ranks == RUN_UNRANKED || settings->nodes != 1)
+        return settings->spares
+                   ? err_set(err, -EINVAL,
+                             "--spares: needs -n and a Slurm step with one task on each of "
+                             "several nodes")
+                   : 0;
+    if (!settings->nnodes)
+        r = run_slurm_nodes(slurm, settings->spares, &settings->nnodes, err);
+    if (r < 0 || !settings->nnodes)
+        return r;
+    if (!settings->name)
+        settings->name = slurm->name;
+    if (!settings->node)
+        settings->node = slurm->place.node;
+    return 0;
+}
+
 /* What agents and sender would only find out when the ranks run already. */
 static int run_plan(struct run_settings *settings, char **command, struct launch_plan *ret,
                     struct err *err)
@@ -166,6 +201,8 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
         return -EINVAL;
     if (settings->alert_exec && launch_check_executable(settings->alert_exec, &why) < 0)
         return err_set(err, -EINVAL, "--alert-exec: %s", why.text);
+    if (run_plan_slurm(settings, err) < 0)
+        return -EINVAL;
     if (settings->nnodes && run_nodes(settings->nnodes, nodes) < 0)
         return err_set(err, -EINVAL, "--nnodes %s: expected NODES or MIN:MAX", settings->nnodes);
     if (settings->nnodes && !settings->control && !settings->endpoint &&
@@ -207,6 +244,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                  .watch = settings->watch,
                                  .remote = settings->control || settings->endpoint,
                                  .command = command,
+                                 .missing = &settings->missing,
                                  .brief = verdict_brief };
     return launch_check(ret, err);
 }
@@ -306,7 +344,13 @@ static int run_run(int argc, char **argv)
         setenv("LOCKSTEP_ALERT_WEBHOOK", settings.alert_webhook, 1);
     if (settings.alert_exec)
         setenv("LOCKSTEP_ALERT_EXEC", settings.alert_exec, 1);
-    r = settings.dry_run ? launch_show(&plan, stdout, &err) : launch_run(&plan, &status, &err);
+    if (settings.dry_run) {
+        r = launch_show(&plan, stdout, &err);
+    } else {
+        run_slurm_end_time(&settings.slurm);
+        r = launch_run(&plan, &status, &err);
+        run_slurm_requeue(&settings.slurm, &settings.missing, settings.requeues);
+    }
     return r < 0 ? run_failed(r, &err) : status;
 }
 

@@ -110,11 +110,26 @@ static struct decision crew_decision(const struct policy_crew *crew, enum action
     return decision;
 }
 
-static void crew_end(struct policy *policy)
+/* Nodes that are lost or got no ranks any more, behind the reporter: a scheduler may start the job again without them. */
+static void crew_name_missing(const struct policy_crew *crew, struct decision *decision)
+{
+    for (size_t i = 0; decision->node_count && i < crew->count; i++) {
+        const struct crew_member *member = &crew->member[i];
+
+        if ((member->lost || member->out) && decision->node_count < DECISION_NODES)
+            memcpy(decision->node[decision->node_count++], member->last.node,
+                   sizeof(decision->node[0]));
+    }
+}
+
+/* `missing`: because there are too few nodes. */
+static void crew_end(struct policy *policy, bool missing)
 {
     struct policy_crew *crew = policy->crew;
     struct decision decision = crew_decision(crew, ACTION_END);
 
+    if (missing)
+        crew_name_missing(crew, &decision);
     crew_orders_supersede(policy);
     crew_order(policy, &decision);
     crew_phase_set(crew, CREW_IS_OVER);
@@ -214,7 +229,7 @@ static void crew_give_up(struct policy *policy, uint32_t fit, uint32_t needed)
     snprintf(crew->why, sizeof(crew->why), "%u node%s left, at least %u needed%s%s", fit,
              fit == 1 ? " is" : "s are", needed, before[0] ? "; after: " : "", before);
     crew->status = crew->status ? crew->status : 1;
-    crew_end(policy);
+    crew_end(policy, true);
 }
 
 static void crew_gather(struct policy *policy)
@@ -228,7 +243,7 @@ static void crew_gather(struct policy *policy)
 
     if (crew_is_deserted(crew)) {
         crew->status = crew->status ? crew->status : 1;
-        crew_end(policy);
+        crew_end(policy, false);
         return;
     }
     if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
@@ -333,7 +348,7 @@ static void crew_run(struct policy *policy)
         return;
     crew->status = 0;
     snprintf(crew->why, sizeof(crew->why), "all ranks ended successfully");
-    crew_end(policy);
+    crew_end(policy, false);
 }
 
 void crew_attempt_ended(struct policy *policy, uint32_t attempt)
@@ -409,7 +424,7 @@ static void crew_wait_stopped(struct policy *policy)
     if (crew_waits_for_report(policy) || ending)
         return;
     if (crew->final)
-        crew_end(policy);
+        crew_end(policy, false);
     else
         crew_phase_set(crew, CREW_GATHERS);
 }
@@ -429,7 +444,7 @@ void crew_tick(struct policy *policy)
     if (crew->phase == CREW_STOPS)
         crew_wait_stopped(policy);
     if (crew->phase == CREW_GATHERS && crew->final)
-        crew_end(policy);
+        crew_end(policy, false);
     else if (crew->phase == CREW_GATHERS)
         crew_gather(policy);
 }

@@ -326,6 +326,9 @@ static void without_a_spare_the_run_waits_and_ends(void **state)
     assert_int_equal(order_is(scene, ACTION_END, 0)->argument, 1);
     assert_non_null(strstr(order(scene)->why, "1 node is left, at least 2 needed"));
     assert_non_null(strstr(order(scene)->why, "node n2 is lost"));
+    assert_int_equal(order(scene)->node_count, 2); /* who reports, then who is missing */
+    assert_string_equal(order(scene)->node[0], "n1");
+    assert_string_equal(order(scene)->node[1], "n2");
 }
 
 /* Three launchers could have a controller.  The first has it no longer, and another one begins without any history. */
