@@ -314,13 +314,13 @@ int meet_open(const struct launch_plan *plan, const struct run_directory *run_di
 /* ---- Slurm ---- */
 
 /* Where the list of hosts goes, with commas between and the port behind each. */
-struct host_list {
+struct meet_list {
     char *at;
     size_t left, count;
     unsigned port;
 };
 
-static bool hosts_put(struct host_list *list, const char *prefix, size_t prefix_size,
+static bool hosts_put(struct meet_list *list, const char *prefix, size_t prefix_size,
                       const char *number, const char *suffix, size_t suffix_size)
 {
     int size = snprintf(list->at, list->left, "%s%.*s%s%.*s:%u", list->count ? "," : "",
@@ -335,7 +335,7 @@ static bool hosts_put(struct host_list *list, const char *prefix, size_t prefix_
 }
 
 /* "n[001-004,7]-ib": `text` begins at the first number; *ret: behind the bracket. */
-static bool hosts_put_range(struct host_list *list, const char *prefix, const char *text,
+static bool hosts_put_range(struct meet_list *list, const char *prefix, const char *text,
                             const char *end, const char *suffix, size_t suffix_size)
 {
     size_t prefix_size = (size_t)(text - 1 - prefix);
@@ -366,7 +366,7 @@ static bool hosts_put_range(struct host_list *list, const char *prefix, const ch
 
 bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
 {
-    struct host_list list = { .at = ret, .left = room, .port = port };
+    struct meet_list list = { .at = ret, .left = room, .port = port };
 
     ret[0] = '\0';
     while (*names) {
