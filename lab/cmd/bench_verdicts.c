@@ -364,8 +364,7 @@ static bool bench_is_of_part(const struct bench_verdicts *bench, uint32_t number
 static void bench_skip(struct bench_verdicts *bench)
 {
     for (uint32_t i = 0; i < bench->count; i++)
-        bench->skip[i] =
-            bench->known[i] || bench->settings.sum || !bench_is_of_part(bench, i);
+        bench->skip[i] = bench->known[i] || bench->settings.sum || !bench_is_of_part(bench, i);
 }
 
 static void bench_add_up(struct bench_verdicts *bench)
