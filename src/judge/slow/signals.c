@@ -195,11 +195,15 @@ static void tests_conclude(const struct judge_state *judge, const struct signals
 {
     for (int series = 0; series < SERIES_COUNT && !tests->since; series++) {
         uint32_t looks = detect_since(&tests->test[series], signals->bar), steps;
+        double least;
 
         if (looks == UINT32_MAX)
             continue;
         steps = history_looks(&judge->history, looks);
-        if (signals_mean_ms(judge, series, rank, steps) >= signals_least_ms(judge, rank, steps))
+        /* As slow on average, and not by a few steps alone: what comes and goes is asked of the hits. */
+        least = signals_least_ms(judge, rank, steps);
+        if (signals_mean_ms(judge, series, rank, steps) >= least &&
+            signals_excess_ms(judge, rank, steps) >= DETECT_KEEP * least)
             tests->since = steps;
     }
 }
