@@ -188,6 +188,21 @@ echo '[1234.5] mlx5_core 0000:5e:00.0: Port module event: module 0, Cable unplug
 why "what NCCL and the kernel report of one adapter" ports
 is "is one verdict" "$(verdicts)" '[[]]'
 
+# What a service puts in front of each line.
+sed 's/^/[2022-06-09T09:22:31.405192Z] 8de2ca81 || /' >served.log <<'END'
+Root Cause (first observed failure):
+[0]:
+  time      : 2022-06-09_09:22:31
+  host      : 5e4bef3a2da3
+  rank      : 2 (local_rank: 2)
+  exitcode  : 1 (pid: 36)
+END
+why "a launcher's table behind the number of a container" served.log
+is "is read" "$(verdict ranks)" '[2]'
+echo 'Job exceeded its walltime limit. Job was aborted' >wall.log
+why "a time limit in the words of another scheduler" wall.log
+has "is one" '^ended from outside: the job reached its time limit' text
+
 # Local ranks of several nodes are no ranks of the job.
 mkdir local
 printf '[default0]:step 1\n[default1]:step 1\n' >local/node0.log
