@@ -12,6 +12,7 @@
 #include "judge/slow/stall_private.h"
 
 #define SUSPECTS_MAX 32
+#define BLUR 2 /* standard errors by which a mean wait for a CPU may be too low */
 
 /* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
 static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
@@ -34,7 +35,8 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
 static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double excess)
 {
-    double own = history_starved_ms(&judge->history, rank, steps);
+    double own = history_starved_ms(&judge->history, rank, steps) +
+                 BLUR * history_starved_error_ms(&judge->history, rank, steps);
 
     return own - history_peers_starved_ms(&judge->history, &judge->model, rank, steps) >
            judge->limits.input_cpu_share * excess;
