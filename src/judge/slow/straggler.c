@@ -293,19 +293,13 @@ static void straggler_reconsider(struct judge_state *judge, struct tracked_verdi
                                  uint32_t rank, uint32_t steps)
 {
     struct verdict *verdict = &open->verdict, draft;
-    bool fresh;
 
     if (!open->recurs && open->steps != 8 && open->steps != 16 && open->steps != 32)
         return;
     straggler_draft(judge, rank, open->recurs ? steps : (uint32_t)open->steps,
                     verdict->seconds_per_step * 1e3, &draft);
-    if (draft.rank_count > 1) { /* it is its node's */
-        struct tracked_verdict *node = judge_state_find(judge, &draft, &fresh);
-
-        if (node)
-            judge_state_merge(judge, open, node);
-        return;
-    }
+    if (draft.rank_count != verdict->rank_count)
+        return; /* one or all of its node: what was said first stays */
     open->changed |= draft.layer != verdict->layer || open->recurs;
     open->recurs = false;
     verdict->layer = draft.layer;
