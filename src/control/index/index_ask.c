@@ -233,11 +233,11 @@ int64_t index_steps(struct index *index, const struct index_query *query, index_
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    question_add_text(
-        &question,
-        "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape, loss,"
-        " tokens FROM step" OF_RUN,
-        query->run);
+    question_add_text(&question,
+                      "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, "
+                      "worst, shape, loss,"
+                      " tokens FROM step" OF_RUN,
+                      query->run);
     question_add_range(&question, "step", query->step_from, query->step_to);
     question_add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
                        (uint64_t)MAX(0, query->real_to_ns));
