@@ -24,8 +24,8 @@ static double straggler_off_ms(const struct past_step *past, uint32_t rank)
     return (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
 }
 
-static void pattern_add(struct straggler_pattern *pattern, const struct past_step *past,
-                        bool begins)
+static void straggler_pattern_add(struct straggler_pattern *pattern, const struct past_step *past,
+                                  bool begins)
 {
     if (pattern->hits++ == 0)
         pattern->first = past->step;
@@ -60,7 +60,7 @@ struct straggler_pattern straggler_pattern(const struct judge_state *judge, uint
         pattern.mean_ms += straggler_off_ms(past, rank) / pattern.window;
         if (far) {
             hit_ms[pattern.hits] = straggler_off_ms(past, rank);
-            pattern_add(&pattern, past, !before);
+            straggler_pattern_add(&pattern, past, !before);
         }
         pattern.span += pattern.hits > 0;
         before = far;
@@ -247,6 +247,7 @@ void straggler_moves(struct judge_state *judge)
     struct tracked_verdict *open =
         judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     double cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : 0;
+    uint32_t window = MIN(judge->history.count, HISTORY_STEPS);
     struct migration found;
 
     if (!signals_job_is_uneven(judge))
@@ -259,9 +260,12 @@ void straggler_moves(struct judge_state *judge)
         open->step_seconds = cost / 1e3;
         return;
     }
-    if (cost <= judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5))
+    /* The cost is that of the newest step: of a step on average it is less. */
+    cost *= (double)found.steps / window;
+    if (signals_slowest(judge, 0) == MODEL_NONE ||
+        cost <= judge->limits.straggler_cost_share * history_period_ms(&judge->history, window))
         return;
-    migration_accuse(judge, &found, MIN(judge->history.count, HISTORY_STEPS), cost);
+    migration_accuse(judge, &found, window, cost);
     open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     if (open)
         migration_merge(judge, open);

@@ -160,6 +160,7 @@ static struct json_object *api_node_orders_json(const struct site *site, const c
         const struct site_order *order = &orders->order[i];
 
         if (order->number <= after || order->number > on_disk ||
+            site_action_is_controllers(order->decision.action) ||
             !site_order_is_open(order, time_real_ns()) ||
             strcmp(order->decision.node[0], node) != 0)
             continue;
