@@ -29,7 +29,7 @@ END
 
 train() # NAME: in the background
 {
-    timeout -k 5 110 "$LOCKSTEP" run --warm --name "$1" --max-restarts 1 --grace 2s -n 2 -- \
+    timeout -k 5 200 "$LOCKSTEP" run --warm --name "$1" --max-restarts 1 --grace 2s -n 2 -- \
         "$python" "$TAP/train.py" "$TAP/kill-$1" >"$TAP/$1.out" 2>"$TAP/$1.err" &
     job=$!
     await test -e "$TAP/state/runs/$1/warm.ready"
