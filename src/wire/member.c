@@ -46,7 +46,8 @@ void member_put(struct buf *out, const struct member *member)
     field_put_i64(out, member->lease_ns);
     field_put_i64(out, member->join_ns);
     field_put_i64(out, member->backoff_ns);
-    buf_put_u32(out, member->quorum);
+    if (member->quorum)
+        buf_put_u32(out, member->quorum);
 }
 
 static uint32_t member_get_within(struct reader *in, uint32_t least, uint32_t most)

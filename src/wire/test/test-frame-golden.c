@@ -516,6 +516,7 @@ static void put_payload(struct buf *out, uint16_t type)
 
 #define TYPED_FILE 5
 #define CREW_FILE 9
+#define QUORUM_FILE 10
 
 static struct fact_shape shape_of(int file)
 {
@@ -532,8 +533,12 @@ static void put_later(struct buf *out, uint16_t type, int file)
 {
     struct fact_shape shape = shape_of(file);
     struct decision start = make_start();
+    struct member voter = member;
 
+    voter.quorum = 2;
     switch (type) {
+    case FRAME_MEMBER:
+        return member_put(out, file == QUORUM_FILE ? &voter : &member);
     case FRAME_DECISION:
         if (file == CREW_FILE)
             return decision_put(out, &start);
@@ -565,6 +570,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_FINDING, FRAME_DECISION, FRAME_OUTCOME, FRAME_PLACES, FRAME_CHECK, FRAME_ENVIRONMENT,
       FRAME_REQUEST, FRAME_LEDGER },
     [CREW_FILE] = { FRAME_DECISION, FRAME_MEMBER },
+    [QUORUM_FILE] = { FRAME_MEMBER },
 };
 
 static void golden_write(struct buf *out, int file)

@@ -29,7 +29,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "core/words.h"
-#include "lab/cmd/demo_torch.h"
+#include "lab/cmd/demo/demo_torch.h"
 #include "lab/cmd/lab.h"
 
 #define RECOVER_ROUNDS_MAX 20

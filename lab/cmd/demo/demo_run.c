@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "lab/cmd/demo_run.h"
+#include "lab/cmd/demo/demo_run.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "lab/cmd/demo_torch.h"
+#include "lab/cmd/demo/demo_torch.h"
 #include "lab/faults/inject.h"
 #include "lab/faults/net.h"
 #include "lab/faults/plan.h"
