@@ -123,12 +123,20 @@ bool words_nic(const struct kernel_scan *scan, struct kernel_event *event)
     return !words_is_counter(scan) && device_nic(scan, event);
 }
 
-/* "r8152 1-1.3:1.0 eth1: Tx timeout": whatever its driver is called, the kernel names driver, place and interface first. */
-static bool words_netdev(struct kernel_scan *scan, struct kernel_event *event)
+/* "r8152 1-1.3:1.0 eth1: Tx timeout": whatever its driver is called, the kernel names driver, place and interface first.  Most lines
+ * of a log come here, and few have this form, so it is looked at first.
+ */
+bool words_unlisted(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    scan->found = scan->text;
-    if (!device_netdev(scan, event) || words_is_counter(scan) ||
-        !words_failed(scan, &words_of_nics))
+    struct kernel_scan own = *scan;
+
+    *event = (struct kernel_event){ .boot_ns = scan->boot_ns };
+    if (!device_netdev(scan, event))
+        return false;
+    kernel_trust(&own);
+    own.found = own.after = own.text;
+    own.end = MIN(own.end, own.trust_to);
+    if (own.trust_from != own.text || words_is_counter(&own) || !words_failed(&own, &words_of_nics))
         return false;
     event->kind = FINDING_NIC;
     event->class = FINDING_CLASS_FABRIC;
@@ -137,17 +145,6 @@ static bool words_netdev(struct kernel_scan *scan, struct kernel_event *event)
     event->layer = LAYER_NIC;
     event->what = "network adapter failed";
     return true;
-}
-
-bool words_unlisted(const struct kernel_scan *scan, struct kernel_event *event)
-{
-    struct kernel_scan own = *scan;
-
-    *event = (struct kernel_event){ .boot_ns = scan->boot_ns };
-    own.after = own.text;
-    kernel_trust(&own);
-    own.end = MIN(own.end, own.trust_to);
-    return own.trust_from == own.text && words_netdev(&own, event);
 }
 
 /* "dm-0: writeback error on inode 71, offset ..., sector ...", "XFS (sda1): writeback error on sector ..." */
