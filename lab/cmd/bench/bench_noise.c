@@ -204,7 +204,7 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
 #define SIM_RUNS 400
 #define SIM_STEPS 8000000
 
-static void detect_sim_print_json(const struct detect_sim *sim)
+static void noise_detect_print_json(const struct detect_sim *sim)
 {
     struct json_object *root = json_object_new_object(), *delays = json_object_new_array();
     struct json_object *alarms = json_object_new_array();
@@ -239,7 +239,7 @@ static void detect_sim_print_json(const struct detect_sim *sim)
     json_object_put(root);
 }
 
-static void detect_sim_print_text(const struct detect_sim *sim)
+static void noise_detect_print_text(const struct detect_sim *sim)
 {
     printf("  slower  noise  units   bound    mean     p90  mean/bound   (steps to the alarm)\n");
     for (uint32_t i = 0; i < sim->delays; i++) {
@@ -270,9 +270,9 @@ static int noise_detect(const struct bench_noise_settings *settings)
 
     detect_sim_run(&sim_settings, &sim);
     if (settings->json)
-        detect_sim_print_json(&sim);
+        noise_detect_print_json(&sim);
     else
-        detect_sim_print_text(&sim);
+        noise_detect_print_text(&sim);
     return sim.good ? 0 : 1;
 }
 
