@@ -4,7 +4,6 @@
  */
 #include "control/nodes/node_evidence.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #define VERDICT_SURE 0.8
 #define FITS_BEFORE_NS (600 * NS_PER_S) /* a finding may come before the effect */
 #define FITS_AFTER_NS (600 * NS_PER_S)
+#define EVIDENCE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define ERROR_COUNTS_NS (3600 * NS_PER_S)
 
 /* ---- what a finding proves ---- */
@@ -180,7 +180,7 @@ static size_t evidence_word(const char *text, char *ret, size_t room)
     size_t size = 0;
 
     for (; *text && size + 1 < room; text++) {
-        char next = isalnum((unsigned char)*text) || strchr("._-", *text) ? *text : '-';
+        char next = strchr(EVIDENCE_LETTERS, *text) ? *text : '-';
 
         if (next != '-' || (size && ret[size - 1] != '-'))
             ret[size++] = next;

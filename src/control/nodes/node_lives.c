@@ -44,12 +44,6 @@ bool node_is_out_by_us(const struct site_node *node)
            node->life.reason[0];
 }
 
-bool node_lives_is_due(const struct site_node *node)
-{
-    return !node->life.state || node->life.state == NODE_SUSPECT ||
-           (node->life.state == NODE_VERIFIED && !node->life.by_person && !node->life.refault);
-}
-
 /* ---- facts ---- */
 
 /* While it is out, whole stages count: one that fails begins anew. */
@@ -106,8 +100,8 @@ void node_lives_carry(struct site_node *node, const struct node_life *life)
 
 /* ---- transitions ---- */
 
-static bool life_move(struct site_node *node, const struct lives_view *view, unsigned state,
-                      const char *why)
+static bool lives_move(struct site_node *node, const struct lives_view *view, unsigned state,
+                       const char *why)
 {
     struct node_life *life = &node->life;
 
@@ -117,13 +111,13 @@ static bool life_move(struct site_node *node, const struct lives_view *view, uns
     return true;
 }
 
-static int64_t life_naming(const struct node_life *life, uint32_t back)
+static int64_t lives_naming(const struct node_life *life, uint32_t back)
 {
     return life->naming_real_ns[(life->namings - 1 - back) % NODE_NAMINGS];
 }
 
 /* A user's word names no node for good. */
-static void life_name(struct node_life *life, const struct node_evidence *evidence, int64_t now_ns)
+static void lives_name(struct node_life *life, const struct node_evidence *evidence, int64_t now_ns)
 {
     uint32_t kept;
 
@@ -132,32 +126,30 @@ static void life_name(struct node_life *life, const struct node_evidence *eviden
     life->refault |= strcmp(life->cause, evidence->cause) == 0 && life->back_real_ns &&
                      now_ns - life->back_real_ns < REFAULT_NS;
     snprintf(life->cause, sizeof(life->cause), "%s", evidence->cause);
-    if (life->namings && now_ns - life_naming(life, 0) < NAMING_APART_NS)
+    if (life->namings && now_ns - lives_naming(life, 0) < NAMING_APART_NS)
         return;
     life->naming_real_ns[life->namings++ % NODE_NAMINGS] = now_ns;
     kept = MIN(life->namings, NODE_NAMINGS);
     for (uint32_t i = LEMON_NAMINGS - 1; i < kept; i++) {
-        int64_t first = life_naming(life, i);
+        int64_t first = lives_naming(life, i);
 
         life->lemon |= now_ns - first >= LEMON_SPAN_NS && now_ns - first <= LEMON_FORGET_NS;
     }
 }
 
-static bool life_suspect(struct site_node *node, const struct lives_view *view,
-                         const struct node_evidence *evidence)
+static bool lives_suspect(struct site_node *node, const struct lives_view *view,
+                          const struct node_evidence *evidence)
 {
     node->life.before = node->life.state;
-    life_name(&node->life, evidence, view->real_ns);
-    return life_move(node, view, NODE_SUSPECT, evidence->why);
+    lives_name(&node->life, evidence, view->real_ns);
+    return lives_move(node, view, NODE_SUSPECT, evidence->why);
 }
 
 /* ---- what became of orders ---- */
 
-static const struct site_order *life_newest_order(const struct lives_view *view,
-                                                  const struct site_node *node)
+static const struct site_order *lives_newest_order(const struct site_orders *orders,
+                                                   const struct site_node *node)
 {
-    const struct site_orders *orders = view->orders;
-
     for (size_t i = orders->count; i > 0; i--) {
         const struct site_order *order = &orders->order[i - 1];
 
@@ -168,8 +160,8 @@ static const struct site_order *life_newest_order(const struct lives_view *view,
     return NULL;
 }
 
-static bool life_apply_out(struct site_node *node, const struct lives_view *view,
-                           const struct site_order *order)
+static bool lives_apply_out(struct site_node *node, const struct lives_view *view,
+                            const struct site_order *order)
 {
     struct node_life *life = &node->life;
     bool ours = order->outcome.result == OUTCOME_DONE;
@@ -181,11 +173,11 @@ static bool life_apply_out(struct site_node *node, const struct lives_view *view
     life->passes = 0;
     life->pass_real_ns = view->real_ns;
     node->served = false;
-    return life_move(node, view, NODE_OUT, why);
+    return lives_move(node, view, NODE_OUT, why);
 }
 
-static bool life_apply_back(struct site_node *node, const struct lives_view *view,
-                            const struct site_order *order)
+static bool lives_apply_back(struct site_node *node, const struct lives_view *view,
+                             const struct site_order *order)
 {
     struct node_life *life = &node->life;
 
@@ -198,31 +190,31 @@ static bool life_apply_back(struct site_node *node, const struct lives_view *vie
     life->lemon = false;
     node->served = false;
     node->worst = (struct finding){ 0 };
-    return life_move(node, view, NODE_BACK, order->outcome.text);
+    return lives_move(node, view, NODE_BACK, order->outcome.text);
 }
 
 /* DONE, or NOT_EXECUTED: somebody else had taken it out already. */
-static bool life_apply(struct site_node *node, const struct lives_view *view)
+static bool lives_apply(struct site_node *node, const struct lives_view *view)
 {
-    const struct site_order *order = life_newest_order(view, node);
+    const struct site_order *order = lives_newest_order(view->orders, node);
     bool out = node->life.state == NODE_OUT || node->life.state == NODE_VERIFIED;
 
     if (!order || !order->ended || order->outcome.ended_real_ns <= node->life.since_real_ns)
         return false;
     if (order->decision.action == ACTION_UNDRAIN && order->outcome.result == OUTCOME_NOT_EXECUTED)
-        return out && life_apply_out(node, view, order); /* not ours any more */
+        return out && lives_apply_out(node, view, order); /* not ours any more */
     if (order->decision.action == ACTION_UNDRAIN)
-        return out && order->outcome.result == OUTCOME_DONE && life_apply_back(node, view, order);
+        return out && order->outcome.result == OUTCOME_DONE && lives_apply_back(node, view, order);
     return !out &&
            (order->outcome.result == OUTCOME_DONE ||
             order->outcome.result == OUTCOME_NOT_EXECUTED) &&
-           life_apply_out(node, view, order);
+           lives_apply_out(node, view, order);
 }
 
 /* ---- decisions ---- */
 
-static bool life_check_failed_lately(const struct site_node *node, const char *check,
-                                     int64_t now_ns)
+static bool lives_check_failed_lately(const struct site_node *node, const char *check,
+                                      int64_t now_ns)
 {
     for (size_t i = 0; i < node->checks; i++) {
         if (node->check[i].state == CHECK_FAILED && strcmp(node->check[i].name, check) == 0 &&
@@ -233,16 +225,16 @@ static bool life_check_failed_lately(const struct site_node *node, const char *c
 }
 
 /* Many nodes that fail the same check at the same time: what they share is at fault. */
-static size_t life_failing(const struct lives_view *view, const char *check)
+static size_t lives_failing(const struct lives_view *view, const char *check)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < view->nodes; i++)
-        count += life_check_failed_lately(site_core_node(view->core, i), check, view->real_ns);
+        count += lives_check_failed_lately(site_core_node(view->core, i), check, view->real_ns);
     return count;
 }
 
-static size_t life_in_an_hour(const struct lives_view *view, unsigned action)
+static size_t lives_in_an_hour(const struct lives_view *view, unsigned action)
 {
     size_t count = 0;
 
@@ -255,7 +247,7 @@ static size_t life_in_an_hour(const struct lives_view *view, unsigned action)
     return count;
 }
 
-static size_t life_being_taken(const struct lives_view *view)
+static size_t lives_being_taken(const struct lives_view *view)
 {
     size_t count = 0;
 
@@ -266,7 +258,7 @@ static size_t life_being_taken(const struct lives_view *view)
     return count;
 }
 
-static enum life_block life_check_mode(const struct lives_view *view, char *why, size_t room)
+static enum life_block lives_check_mode(const struct lives_view *view, char *why, size_t room)
 {
     if (view->limits->mode == POLICY_OFF) {
         snprintf(why, room, "the kill switch is on");
@@ -279,12 +271,12 @@ static enum life_block life_check_mode(const struct lives_view *view, char *why,
     return LIFE_BLOCK_NONE;
 }
 
-static enum life_block life_check_budgets(const struct lives_view *view,
-                                          const struct node_evidence *evidence, char *why,
-                                          size_t room)
+static enum life_block lives_check_budgets(const struct lives_view *view,
+                                           const struct node_evidence *evidence, char *why,
+                                           size_t room)
 {
-    size_t failing = evidence->check[0] ? life_failing(view, evidence->check) : 0;
-    size_t out = view->out + life_being_taken(view), hour = life_in_an_hour(view, ACTION_DRAIN);
+    size_t failing = evidence->check[0] ? lives_failing(view, evidence->check) : 0;
+    size_t out = view->out + lives_being_taken(view), hour = lives_in_an_hour(view, ACTION_DRAIN);
     double share = view->limits->share * (double)view->nodes;
 
     if (failing > 1 && (double)failing > SITE_FAULT_SHARE * (double)view->nodes) {
@@ -305,8 +297,8 @@ static enum life_block life_check_budgets(const struct lives_view *view,
     return LIFE_BLOCK_NONE;
 }
 
-static void life_order(struct lives_view *view, const struct site_node *node, unsigned action,
-                       const char *of, unsigned state, const char *why)
+static void lives_order(struct lives_view *view, const struct site_node *node, unsigned action,
+                        const char *of, unsigned state, const char *why)
 {
     struct decision decision = { .action = (uint8_t)action,
                                  .state = (uint8_t)state,
@@ -330,21 +322,21 @@ static void life_order(struct lives_view *view, const struct site_node *node, un
 }
 
 /* Written once for each cause and reason. */
-static void life_refuse(struct lives_view *view, struct site_node *node, unsigned action,
-                        const char *of, enum life_block block, const char *text)
+static void lives_refuse(struct lives_view *view, struct site_node *node, unsigned action,
+                         const char *of, enum life_block block, const char *text)
 {
     if (node->block == block && strcmp(node->blocked_id, of) == 0)
         return;
     node->block = (uint8_t)block;
     snprintf(node->blocked_id, sizeof(node->blocked_id), "%s", of);
-    life_order(view, node, action, of, DECISION_DRY_RUN, text);
+    lives_order(view, node, action, of, DECISION_DRY_RUN, text);
     if (block == LIFE_BLOCK_SITE)
-        life_order(view, node, ACTION_ALERT, of, DECISION_ORDERED, text);
+        lives_order(view, node, ACTION_ALERT, of, DECISION_ORDERED, text);
 }
 
-static bool life_may_order(const struct lives_view *view, const struct site_node *node)
+static bool lives_may_order(const struct lives_view *view, const struct site_node *node)
 {
-    const struct site_order *order = life_newest_order(view, node);
+    const struct site_order *order = lives_newest_order(view->orders, node);
 
     if (!order)
         return true;
@@ -354,21 +346,21 @@ static bool life_may_order(const struct lives_view *view, const struct site_node
            view->real_ns - order->decision.decided_real_ns >= AGAIN_NS;
 }
 
-static void life_drain(struct lives_view *view, struct site_node *node,
-                       const struct node_evidence *evidence)
+static void lives_drain(struct lives_view *view, struct site_node *node,
+                        const struct node_evidence *evidence)
 {
     struct node_life *life = &node->life;
     char reason[NODE_REASON], why[100], text[sizeof(why) + sizeof(reason) + 8];
-    enum life_block block = life_check_mode(view, why, sizeof(why));
+    enum life_block block = lives_check_mode(view, why, sizeof(why));
 
-    if (!life_may_order(view, node))
+    if (!lives_may_order(view, node))
         return;
     node_evidence_reason(evidence, reason);
     if (block == LIFE_BLOCK_NONE)
-        block = life_check_budgets(view, evidence, why, sizeof(why));
+        block = lives_check_budgets(view, evidence, why, sizeof(why));
     if (block != LIFE_BLOCK_NONE) {
         snprintf(text, sizeof(text), "%s; %s", why, reason);
-        life_refuse(view, node, ACTION_DRAIN, evidence->id, block, text);
+        lives_refuse(view, node, ACTION_DRAIN, evidence->id, block, text);
         return;
     }
     snprintf(life->stage, sizeof(life->stage), "%s",
@@ -377,34 +369,34 @@ static void life_drain(struct lives_view *view, struct site_node *node,
                                                     : "prolog");
     life->by_person = false;
     node->block = LIFE_BLOCK_NONE;
-    life_order(view, node, ACTION_DRAIN, evidence->id, DECISION_ORDERED, reason);
+    lives_order(view, node, ACTION_DRAIN, evidence->id, DECISION_ORDERED, reason);
 }
 
 /* A node that failed again after it was verified needs a person, whatever its checks say. */
-static void life_undrain(struct lives_view *view, struct site_node *node, const char *of)
+static void lives_undrain(struct lives_view *view, struct site_node *node, const char *of)
 {
     char why[100], text[200];
-    enum life_block block = life_check_mode(view, why, sizeof(why));
+    enum life_block block = lives_check_mode(view, why, sizeof(why));
 
-    if (!node->life.reason[0] || !life_may_order(view, node))
+    if (!node->life.reason[0] || !lives_may_order(view, node))
         return;
     if (block == LIFE_BLOCK_NONE) {
-        life_order(view, node, ACTION_UNDRAIN, of, DECISION_ORDERED, node->life.reason);
+        lives_order(view, node, ACTION_UNDRAIN, of, DECISION_ORDERED, node->life.reason);
         return;
     }
     snprintf(text, sizeof(text), "%s; %s", why, node->life.reason);
-    life_refuse(view, node, ACTION_UNDRAIN, of, block, text);
+    lives_refuse(view, node, ACTION_UNDRAIN, of, block, text);
 }
 
 /* ---- what a person asks for ---- */
 
-static void life_refuse_request(struct lives_view *view, struct site_node *node, unsigned action,
-                                const char *why)
+static void lives_refuse_request(struct lives_view *view, struct site_node *node, unsigned action,
+                                 const char *why)
 {
-    life_order(view, node, action, node->asked_id, DECISION_EXPIRED, why);
+    lives_order(view, node, action, node->asked_id, DECISION_EXPIRED, why);
 }
 
-static void life_ask_out(struct lives_view *view, struct site_node *node)
+static void lives_ask_out(struct lives_view *view, struct site_node *node)
 {
     struct node_evidence evidence = { .kind = "maintenance" };
     char reason[NODE_REASON], why[100];
@@ -413,81 +405,95 @@ static void life_ask_out(struct lives_view *view, struct site_node *node)
     snprintf(evidence.id, sizeof(evidence.id), "%s", node->asked_id);
     node_evidence_reason(&evidence, reason);
     if (node_is_out_by_us(node)) {
-        life_refuse_request(view, node, ACTION_DRAIN, "it is out already");
-    } else if (life_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE) {
-        life_refuse_request(view, node, ACTION_DRAIN, why);
+        lives_refuse_request(view, node, ACTION_DRAIN, "it is out already");
+    } else if (lives_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE) {
+        lives_refuse_request(view, node, ACTION_DRAIN, why);
     } else {
         node->life.by_person = true;
         snprintf(node->life.stage, sizeof(node->life.stage), "quick");
-        life_order(view, node, ACTION_DRAIN, node->asked_id, DECISION_ORDERED, reason);
+        lives_order(view, node, ACTION_DRAIN, node->asked_id, DECISION_ORDERED, reason);
     }
 }
 
-static void life_ask_in(struct lives_view *view, struct site_node *node)
+static void lives_ask_in(struct lives_view *view, struct site_node *node)
 {
     const struct node_life *life = &node->life;
     uint32_t least = life->by_person ? 1 : PASSES;
     char why[160];
 
     if (!node_is_out_by_us(node))
-        life_refuse_request(view, node, ACTION_UNDRAIN, "it is not out by lockstep's doing");
-    else if (life_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE)
-        life_refuse_request(view, node, ACTION_UNDRAIN, why);
+        lives_refuse_request(view, node, ACTION_UNDRAIN, "it is not out by lockstep's doing");
+    else if (lives_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE)
+        lives_refuse_request(view, node, ACTION_UNDRAIN, why);
     else if (life->passes < least) {
         snprintf(
             why, sizeof(why),
             "stage %s passed %u of %u times since it is out: lockstep request inspect --stage %s",
             life->stage, life->passes, least, life->stage);
-        life_refuse_request(view, node, ACTION_UNDRAIN, why);
+        lives_refuse_request(view, node, ACTION_UNDRAIN, why);
     } else {
-        life_undrain(view, node, node->asked_id);
+        lives_undrain(view, node, node->asked_id);
     }
 }
 
-static void life_asked(struct lives_view *view, struct site_node *node)
+static void lives_asked(struct lives_view *view, struct site_node *node)
 {
-    const struct site_order *order = life_newest_order(view, node);
+    const struct site_order *order = lives_newest_order(view->orders, node);
 
     if (order && order->decision.state == DECISION_ORDERED && !order->ended)
-        life_refuse_request(view, node,
-                            node->asked == REQUEST_NODE_OUT ? ACTION_DRAIN : ACTION_UNDRAIN,
-                            "another order for this node is open");
+        lives_refuse_request(view, node,
+                             node->asked == REQUEST_NODE_OUT ? ACTION_DRAIN : ACTION_UNDRAIN,
+                             "another order for this node is open");
     else if (node->asked == REQUEST_NODE_OUT)
-        life_ask_out(view, node);
+        lives_ask_out(view, node);
     else
-        life_ask_in(view, node);
+        lives_ask_in(view, node);
     node->asked = 0;
 }
 
 /* ---- one node, one tick ---- */
 
-static bool life_tick_usable(struct lives_view *view, struct site_node *node,
-                             const struct node_evidence *evidence)
+bool node_lives_is_due(const struct site_core *core, const struct site_node *node, int64_t real_ns)
+{
+    const struct site_order *order;
+    struct node_evidence evidence;
+
+    if (node->life.state != NODE_SUSPECT)
+        return !node->life.state;
+    order = lives_newest_order(site_core_orders(core), node);
+    if (order && order->ended && order->outcome.result != OUTCOME_DONE)
+        return real_ns - order->decision.decided_real_ns >= AGAIN_NS;
+    node_evidence_of(core, node, real_ns, &evidence);
+    return !evidence.any || node->block >= LIFE_BLOCK_SITE; /* a budget has room again, perhaps */
+}
+
+static bool lives_tick_usable(struct lives_view *view, struct site_node *node,
+                              const struct node_evidence *evidence)
 {
     struct node_life *life = &node->life;
 
     if (evidence->any)
-        return life_suspect(node, view, evidence);
+        return lives_suspect(node, view, evidence);
     if (life->state == NODE_IN_SERVICE)
         return false;
     if (node->served)
-        return life_move(node, view, NODE_IN_SERVICE, "a user's run is on it");
+        return lives_move(node, view, NODE_IN_SERVICE, "a user's run is on it");
     if (life->state == NODE_NEW && node->checked)
-        return life_move(node, view, NODE_CHECKED, "a health check passed");
+        return lives_move(node, view, NODE_CHECKED, "a health check passed");
     return false;
 }
 
-static bool life_tick_suspect(struct lives_view *view, struct site_node *node,
-                              struct node_evidence *evidence)
+static bool lives_tick_suspect(struct lives_view *view, struct site_node *node,
+                               struct node_evidence *evidence)
 {
     struct node_life *life = &node->life;
     bool changed = false;
 
     if (!evidence->any)
-        return life_move(node, view, life->before ? life->before : NODE_NEW,
-                         "what spoke against it is over, or was answered by a check");
+        return lives_move(node, view, life->before ? life->before : NODE_NEW,
+                          "what spoke against it is over, or was answered by a check");
     if (strcmp(life->why, evidence->why) != 0) {
-        life_name(life, evidence, view->real_ns);
+        lives_name(life, evidence, view->real_ns);
         snprintf(life->why, sizeof(life->why), "%s", evidence->why);
         changed = true;
     }
@@ -496,11 +502,11 @@ static bool life_tick_suspect(struct lives_view *view, struct site_node *node,
         snprintf(evidence->kind, sizeof(evidence->kind), "lemon");
     }
     if (evidence->strong)
-        life_drain(view, node, evidence);
+        lives_drain(view, node, evidence);
     return changed;
 }
 
-static bool life_tick_out(struct lives_view *view, struct site_node *node)
+static bool lives_tick_out(struct lives_view *view, struct site_node *node)
 {
     struct node_life *life = &node->life;
     char why[sizeof(life->why)];
@@ -510,15 +516,15 @@ static bool life_tick_out(struct lives_view *view, struct site_node *node)
                  life->passes,
                  life->refault ? "; it failed again after an earlier return: a person decides"
                                : "");
-        return life_move(node, view, NODE_VERIFIED, why);
+        return lives_move(node, view, NODE_VERIFIED, why);
     }
     if (life->state == NODE_VERIFIED && !life->passes)
-        return life_move(node, view, NODE_OUT, "its checks failed again");
+        return lives_move(node, view, NODE_OUT, "its checks failed again");
     if (life->state == NODE_VERIFIED && !life->by_person && !life->refault)
-        life_undrain(view, node, "");
+        lives_undrain(view, node, "");
     /* Somebody else took it out, and gave it back. */
     if (!life->reason[0] && node->served)
-        return life_move(node, view, NODE_IN_SERVICE, "a user's run is on it");
+        return lives_move(node, view, NODE_IN_SERVICE, "a user's run is on it");
     return false;
 }
 
@@ -530,17 +536,18 @@ bool node_lives_tick(struct lives_view *view, struct site_node *node)
 
     if (!life->state) {
         memcpy(life->node, node->name, sizeof(life->node));
-        changed = life_move(node, view, NODE_NEW, "it has sent facts with its own token");
+        return lives_move(node, view, NODE_NEW, "it has sent facts with its own token");
     }
-    changed |= life_apply(node, view);
+    if (lives_apply(node, view))
+        return true;
     if (node->asked)
-        life_asked(view, node);
+        lives_asked(view, node);
     node_evidence_of(view->core, node, view->real_ns, &evidence);
     if (life->state == NODE_OUT || life->state == NODE_VERIFIED)
-        changed |= life_tick_out(view, node);
+        changed |= lives_tick_out(view, node);
     else if (life->state == NODE_SUSPECT)
-        changed |= life_tick_suspect(view, node, &evidence);
+        changed |= lives_tick_suspect(view, node, &evidence);
     else
-        changed |= life_tick_usable(view, node, &evidence);
+        changed |= lives_tick_usable(view, node, &evidence);
     return changed;
 }

@@ -62,7 +62,8 @@ void node_lives_carry(struct site_node *node, const struct node_life *life);
 bool node_is_out_by_us(const struct site_node *node);
 /* Stages by how much they test; 0: no stage that tests something. */
 unsigned node_stage_rank(const char *stage);
-bool node_lives_is_due(const struct site_node *node); /* time alone may lead it on */
+/* Time alone may lead it on. */
+bool node_lives_is_due(const struct site_core *core, const struct site_node *node, int64_t real_ns);
 /* True: something changed, and is to be written. */
 bool node_lives_tick(struct lives_view *view, struct site_node *node);
 

@@ -21,6 +21,8 @@
 #define ERROR_COUNTS_NS (3600 * NS_PER_S)
 #define ALL_NS (60 * NS_PER_S) /* so often all nodes are judged: results become old */
 
+#define LIFE_STEPS 4 /* that a node may go in one tick, each written */
+
 struct site_core {
     struct site_node **node;
     size_t nodes, node_room;
@@ -534,7 +536,8 @@ bool site_core_is_due(const struct site_core *core, int64_t real_ns)
         struct judged judged = { 0 };
 
         site_judge_node(core->node[i], real_ns, &judged);
-        if (judged_is_new(core->node[i], &judged) || node_lives_is_due(core->node[i]))
+        if (judged_is_new(core->node[i], &judged) ||
+            node_lives_is_due(core, core->node[i], real_ns))
             return true;
     }
     return site_orders_are_due(&core->orders, real_ns);
@@ -595,7 +598,7 @@ int site_core_tick(struct site_core *core, const struct fact_tick *now, site_cor
         site_judge_node(node, now->real_ns, &judged);
         if (judged_is_new(node, &judged))
             site_node_emit(node, &judged, now, emit, arg);
-        if (node_lives_tick(&view, node))
+        for (int step = 0; step < LIFE_STEPS && node_lives_tick(&view, node); step++)
             site_life_emit(node, emit, arg);
     }
     core->dirty = false;

@@ -92,7 +92,8 @@ static void hear(void *arg, uint16_t type, const struct buf *payload)
 {
     struct emitted *emitted = arg;
 
-    assert_int_equal(type, FRAME_CHECK);
+    if (type != FRAME_CHECK) /* test-node-lives.c looks at those */
+        return;
     assert_int_equal(check_get(reader_of(payload->data, payload->size), &emitted->last), 0);
     emitted->count++;
 }
@@ -308,7 +309,8 @@ static void a_log_replays_byte_by_byte_wherever_it_was_cut(void **state)
     site_log_counts(log, &counts);
     assert_int_equal(counts.facts, 3);
     assert_int_equal(counts.ticks, 3);
-    assert_int_equal(counts.equal, 2); /* limited, then failed; the third finding changes nothing */
+    /* Limited and failed; new, suspect, and the drain that is not done. */
+    assert_int_equal(counts.equal, 5);
     assert_int_equal(site_core_find(site_log_core(log), "n1")->state, CHECK_FAILED);
     assert_int_equal(seen_next(site_log_seen(log), 77, 1), 3);
     site_log_close(log);

@@ -113,7 +113,7 @@ static void an_order_without_an_end_expires(void **state)
     assert_false(site_orders_are_due(&stage.orders, NOW + SITE_ORDER_NS));
     assert_true(site_orders_are_due(&stage.orders, NOW + 2 * SITE_ORDER_NS));
     assert_int_equal(tick(&stage, NOW + 2 * SITE_ORDER_NS, 1)->state, DECISION_EXPIRED);
-    assert_non_null(strstr(stage.said[0].why, "did not begin it"));
+    assert_non_null(strstr(stage.said[0].why, "nobody began it"));
     tick(&stage, NOW + 3 * SITE_ORDER_NS, 0);
     site_orders_fini(&stage.orders);
 }
@@ -191,7 +191,7 @@ static void a_log_replays_with_requests_budgets_and_decisions(void **state)
     log_open(path, &log);
     orders = site_core_orders(site_log_core(log));
     site_log_counts(log, &counts);
-    assert_int_equal(counts.equal, 3); /* the state of the node, and two decisions */
+    assert_int_equal(counts.equal, 4); /* the state of the node, its life, and two decisions */
     assert_int_equal(orders->count, 2);
     assert_string_equal(orders->order[0].decision.id, id);
     assert_int_equal(orders->order[1].decision.state, DECISION_EXPIRED);

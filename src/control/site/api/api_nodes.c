@@ -16,6 +16,28 @@
 
 #define FINDINGS_MAX 100
 
+/* Where it is in its life; the controller remembers. */
+static struct json_object *api_life_json(const struct site_node *node)
+{
+    const struct node_life *life = &node->life;
+    struct json_object *root = json_object_new_object();
+
+    json_object_object_add(
+        root, "state",
+        json_object_new_string(node_life_name(life->state ? life->state : NODE_NEW)));
+    json_object_object_add(root, "since_time", show_time(life->since_real_ns));
+    json_object_object_add(root, "why", show_string_or_null(life->why));
+    json_object_object_add(root, "reason", show_string_or_null(life->reason));
+    json_object_object_add(root, "lemon", json_object_new_boolean(life->lemon));
+    json_object_object_add(root, "refault", json_object_new_boolean(life->refault));
+    json_object_object_add(root, "maintenance",
+                           json_object_new_boolean(life->by_person && life->reason[0]));
+    json_object_object_add(root, "named", json_object_new_uint64(life->namings));
+    json_object_object_add(root, "stage", show_string_or_null(life->stage));
+    json_object_object_add(root, "passes", json_object_new_uint64(life->passes));
+    return root;
+}
+
 static struct json_object *api_state_json(const struct site_node *node)
 {
     struct json_object *root = json_object_new_object();
@@ -28,6 +50,7 @@ static struct json_object *api_state_json(const struct site_node *node)
     json_object_object_add(root, "since_time", show_time(node->since_real_ns));
     json_object_object_add(root, "heard_time", show_time(node->newest_real_ns));
     json_object_object_add(root, "version", show_string_or_null(node->version));
+    json_object_object_add(root, "life", api_life_json(node));
     return root;
 }
 
@@ -56,6 +79,49 @@ static bool nodes_are_known(struct api_call *call)
     return call->site->nodes;
 }
 
+static struct json_object *api_node_order_json(const struct site_order *order)
+{
+    struct json_object *root = decision_json(&order->decision), *list = json_object_new_array();
+
+    if (order->begun) {
+        struct json_object *part = json_object_new_object();
+
+        json_object_object_add(part, "part", show_string(order->outcome.part));
+        json_object_object_add(part, "result",
+                               json_object_new_string(outcome_result_name(order->outcome.result)));
+        json_object_object_add(part, "step", NULL);
+        json_object_object_add(part, "text", show_string(order->outcome.text));
+        json_object_array_add(list, part);
+    }
+    json_object_object_add(root, "order",
+                           order->number ? json_object_new_uint64(order->number) : NULL);
+    json_object_object_add(root, "outcomes", list);
+    return root;
+}
+
+/* What was decided for it, oldest first. */
+static struct json_object *api_node_decisions_json(const struct site_core *core, const char *node)
+{
+    const struct site_orders *orders = site_core_orders(core);
+    struct json_object *list = json_object_new_array();
+
+    for (size_t i = 0; i < orders->count; i++) {
+        if (strcmp(orders->order[i].decision.node[0], node) == 0)
+            json_object_array_add(list, api_node_order_json(&orders->order[i]));
+    }
+    return list;
+}
+
+/* Whether nodes are drained now. */
+static const char *api_mode_name(const struct site_core *core)
+{
+    static const char *const names[POLICY_MODE_COUNT] = {
+        [0] = "dry-run", [POLICY_DRY_RUN] = "dry-run", [POLICY_ACT] = "act", [POLICY_OFF] = "off"
+    };
+
+    return names[site_core_limits(core)->mode];
+}
+
 void api_get_node_states(struct api_call *call)
 {
     struct json_object *root, *list;
@@ -69,6 +135,7 @@ void api_get_node_states(struct api_call *call)
     for (size_t i = 0; i < site_core_nodes(core); i++)
         json_object_array_add(list, api_state_json(site_core_node(core, i)));
     json_object_object_add(root, "nodes", list);
+    json_object_object_add(root, "mode", json_object_new_string(api_mode_name(core)));
     reply_cached(call->exchange, root);
 }
 
@@ -92,6 +159,8 @@ void api_get_node(struct api_call *call)
     json_object_object_add(root, "checks", checks);
     json_object_object_add(root, "findings",
                            api_findings_json(site_log_core(call->site->nodes), node->name));
+    json_object_object_add(root, "decisions",
+                           api_node_decisions_json(site_log_core(call->site->nodes), node->name));
     reply_cached(call->exchange, root);
 }
 
@@ -148,26 +217,6 @@ void api_post_node_requests(struct api_call *call)
     else
         api_node_request_file(call, &request);
     json_object_put(root);
-}
-
-static struct json_object *api_node_order_json(const struct site_order *order)
-{
-    struct json_object *root = decision_json(&order->decision), *list = json_object_new_array();
-
-    if (order->begun) {
-        struct json_object *part = json_object_new_object();
-
-        json_object_object_add(part, "part", show_string(order->outcome.part));
-        json_object_object_add(part, "result",
-                               json_object_new_string(outcome_result_name(order->outcome.result)));
-        json_object_object_add(part, "step", NULL);
-        json_object_object_add(part, "text", show_string(order->outcome.text));
-        json_object_array_add(list, part);
-    }
-    json_object_object_add(root, "order",
-                           order->number ? json_object_new_uint64(order->number) : NULL);
-    json_object_object_add(root, "outcomes", list);
-    return root;
 }
 
 /* The decisions for one request of this node, with the outcome of each. */
