@@ -32,6 +32,7 @@ struct verify_place {
     const char *root; /* stands before /proc and /sys; "": this node */
     const char *nvml; /* library; NULL: the usual one */
     const char *cuda; /* the same of the driver */
+    const char *nccl; /* and of NCCL */
     const char *node; /* its name */
     const char *dir;  /* where checkpoints are written; NULL: no disk is tested */
     unsigned stage;
@@ -88,6 +89,9 @@ struct verify_sink {
 /* Runs the checks of place->stage, or the one that `only` names, also of a later stage.  -ENOENT: there is no such check. */
 int verify_run(const struct verify_place *place, const char *only, const struct verify_sink *sink,
                struct err *err);
+
+/* How many checks verify_run() will run. */
+size_t verify_count(unsigned stage, const char *only);
 
 /* Of several results: failed, else unknown, else limited, else ok, else not applicable. */
 unsigned verify_worst(unsigned state, unsigned other);

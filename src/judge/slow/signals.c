@@ -123,6 +123,8 @@ bool signals_is_far(const struct judge_state *judge, const struct past_step *pas
     double least = FAR_TIMES * MAX(judge->limits.straggler_share * (double)past->typical_ms[rank],
                                    judge->limits.straggler_least_excess / FAR_TIMES);
 
+    if (past->split[rank].unfinished)
+        return false; /* its rank ended in it, or another did and it waited */
     for (int series = 0; series < SERIES_COUNT; series++) {
         if (signals_value(past, series, rank) - starved >
             MAX(least, FAR_NOISES * judge->history.noise_ms[series]))
@@ -195,11 +197,15 @@ static void tests_conclude(const struct judge_state *judge, const struct signals
 {
     for (int series = 0; series < SERIES_COUNT && !tests->since; series++) {
         uint32_t looks = detect_since(&tests->test[series], signals->bar), steps;
+        double least;
 
         if (looks == UINT32_MAX)
             continue;
         steps = history_looks(&judge->history, looks);
-        if (signals_mean_ms(judge, series, rank, steps) >= signals_least_ms(judge, rank, steps))
+        /* As slow on average, and not by a few steps alone: what comes and goes is asked of the hits. */
+        least = signals_least_ms(judge, rank, steps);
+        if (signals_mean_ms(judge, series, rank, steps) >= least &&
+            signals_excess_ms(judge, rank, steps) >= DETECT_KEEP * least)
             tests->since = steps;
     }
 }

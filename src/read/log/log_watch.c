@@ -33,6 +33,7 @@ bool log_watch_wants_ranks(const struct log_watch *watch)
 void log_watch_rank(struct log_watch *watch, const struct log_line *line)
 {
     watch->lines++;
+    watch->local |= line->local;
     if (line->rank >= LOG_WATCH_RANKS || line->local)
         return;
     watch->labelled++;
@@ -145,7 +146,19 @@ bool log_watch_step(struct log_watch *watch, const char *line, const char *end)
     return true;
 }
 
+bool log_watch_step_of(const char *line, const char *end, int64_t *ret)
+{
+    int64_t value = watch_step_in(line, MIN(end, line + 400));
+
+    if (value == NO_STEP)
+        return false;
+    *ret = value;
+    return true;
+}
+
 bool log_watch_is_step(const char *line, const char *end)
 {
-    return watch_step_in(line, MIN(end, line + 400)) != NO_STEP;
+    int64_t value;
+
+    return log_watch_step_of(line, end, &value);
 }

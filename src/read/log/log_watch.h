@@ -14,6 +14,7 @@
 
 struct log_watch {
     uint32_t lines, labelled;            /* of the first ones; those with a rank */
+    bool local;                          /* some have a rank that counts on its node */
     uint8_t writes[LOG_WATCH_RANKS / 8]; /* bits: ranks that wrote a line */
     uint32_t lines_left;                 /* that are looked at for steps */
     bool after_error;                    /* steps are counted */
@@ -32,5 +33,7 @@ void log_watch_error(struct log_watch *watch); /* counts from here */
 /* True: with this line, steps have been counted on often enough to know that the program goes on. */
 bool log_watch_step(struct log_watch *watch, const char *line, const char *end);
 bool log_watch_is_step(const char *line, const char *end); /* does it count a step? */
+/* Which one, in ten-thousandths. */
+bool log_watch_step_of(const char *line, const char *end, int64_t *ret);
 
 #endif
