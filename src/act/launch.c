@@ -159,6 +159,8 @@ static void launch_on_signal(struct launch *launch, int number)
     if (number == SIGCHLD)
         return; /* the keeper's end is seen at its socket, and orphans are reaped with the rest */
     launch->signalled = true;
+    if (launch->level == TREE_RANKS && !launch->ending && launch_save_begin(launch, number))
+        return;
     if (again) {
         if (number == SIGINT && launch->ending && !launch->ended)
             keeper_end(launch->keeper, &(struct process_tree_ending){
@@ -277,11 +279,12 @@ static bool launch_ignores(int number)
  */
 static int launch_signals(struct launch *launch, struct err *err)
 {
-    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1, SIGUSR2 };
+    size_t count = launch->plan->save_ns ? COUNT(wanted) : COUNT(wanted) - 2;
     sigset_t mask;
 
     sigemptyset(&mask);
-    for (size_t i = 0; i < COUNT(wanted); i++) {
+    for (size_t i = 0; i < count; i++) {
         if (wanted[i] != SIGHUP || !launch_ignores(SIGHUP))
             sigaddset(&mask, wanted[i]);
     }

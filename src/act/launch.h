@@ -18,8 +18,10 @@
 
 #define LAUNCH_MISSING 16
 
-/* Nodes for want of which a run on several nodes has ended. */
+/* Nodes for want of which a run on several nodes has ended; those that it did without, if it ended well. */
 struct launch_missing {
+    bool reports; /* this launcher is the one of the run that says so */
+    int signal; /* that has ended the run, after a checkpoint was asked for; 0: none, or not that of rank 0's launcher */
     uint32_t count;
     char node[LAUNCH_MISSING][64];
 };
@@ -38,6 +40,8 @@ struct launch_plan {
     const char *address; /* at which the other nodes reach this one; NULL: it is found out */
     int64_t lease_ns;    /* a node that is not heard of for so long is lost */
     int64_t join_ns;     /* how long to wait for missing nodes */
+    int64_t rejoin_ns;   /* the same once the run has begun; 0: as long */
+    int64_t save_ns; /* for a checkpoint, when a signal other than SIGINT ends the run; 0: none */
     uint32_t max_restarts;
     int64_t grace_ns;   /* between SIGTERM, or the signal that came, and SIGKILL */
     bool restart_hangs; /* a verdict that ranks hang ends the attempt, where a restart is left */

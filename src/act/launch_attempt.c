@@ -214,6 +214,7 @@ static void attempt_follow(struct launch *launch)
 {
     launch_verdicts(launch);
     launch_orders_turn(launch);
+    launch_save_turn(launch);
     launch_warm_turn(launch);
 }
 

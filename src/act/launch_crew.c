@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -549,6 +550,8 @@ static void crew_attempt_begin(struct launch *launch)
 
     file->attempt = file->restarts = crew->start.attempt;
     crew->in_attempt = true;
+    if (launch->plan->rejoin_ns)
+        crew->self.join_ns = MIN(launch->plan->join_ns, launch->plan->rejoin_ns);
     crew->silent = crew->fenced = false;
     crew->stop.id[0] = '\0';
     crew->self.culprit = -1;
@@ -622,7 +625,7 @@ static bool crew_contact_lost(const struct launch *launch, int64_t since_ns)
 {
     const struct launch_crew *crew = launch->crew;
 
-    return time_boot_ns() - MAX(crew->acked_ns, since_ns) > crew->self.join_ns;
+    return time_boot_ns() - MAX(crew->acked_ns, since_ns) > launch->plan->join_ns;
 }
 
 /* A controller that one of the launchers has just started may take a moment, and that is no trouble. */
@@ -650,7 +653,7 @@ static bool crew_wait(struct launch *launch)
         crew_relay(launch, MAX(since_ns, crew->moved_ns));
         if (crew_contact_lost(launch, since_ns)) {
             output_message(launch->output, "the controller has not answered for %.0f s; giving up",
-                           (double)crew->self.join_ns / 1e9);
+                           (double)launch->plan->join_ns / 1e9);
             launch->failed = true;
             launch->culprit_status = W_EXITCODE(1, 0);
             return false;
@@ -679,16 +682,37 @@ static void crew_leave(struct launch *launch)
     }
 }
 
-/* The order to end names the launcher that reports, then those that are missing. */
+static void crew_missing_add(struct launch_missing *missing, const char *node)
+{
+    for (uint32_t i = 0; i < missing->count; i++) {
+        if (strcmp(missing->node[i], node) == 0)
+            return;
+    }
+    if (missing->count < LAUNCH_MISSING)
+        snprintf(missing->node[missing->count++], sizeof(missing->node[0]), "%.63s", node);
+}
+
+/* The order to end names the launcher that reports, then those that are missing.  This controller does not know who was lost with
+ * the one before.
+ */
 static void crew_missing_note(const struct launch *launch)
 {
     const struct decision *end = &launch->crew->end;
     struct launch_missing *missing = launch->plan->missing;
+    const char *behind;
 
-    if (!missing || !crew_is_set(end) || !launch->crew->reports)
+    if (!missing)
         return;
+    missing->signal = launch->crew->leads ? launch->save.signal : 0;
+    if (!crew_is_set(end) || !launch->crew->reports)
+        return;
+    missing->reports = true;
     for (uint32_t i = 1; i < MIN(end->node_count, (uint32_t)DECISION_NODES); i++)
-        snprintf(missing->node[missing->count++], sizeof(missing->node[0]), "%.63s", end->node[i]);
+        crew_missing_add(missing, end->node[i]);
+    for (size_t i = 0;
+         (end->node_count > 1 || !end->argument) && (behind = meet_left_behind(launch->meet, i));
+         i++)
+        crew_missing_add(missing, behind);
 }
 
 void launch_crew_attempts(struct launch *launch)

@@ -60,6 +60,7 @@ static int launch_outcome_write(void *arg, const struct outcome *outcome)
 {
     struct launch *launch = arg;
 
+    launch_save_outcome(launch, outcome);
     return launcher_log_outcome(launch->log, outcome, NULL);
 }
 
@@ -274,6 +275,7 @@ static int order_do(struct launch *launch, const struct decision *decision)
 {
     struct orders_now now = orders_now(launch);
 
+    launch_save_order(launch, decision);
     if (launch->crew)
         return order_do_crew(launch, decision, &now);
 

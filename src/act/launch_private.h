@@ -55,6 +55,13 @@ struct launch {
     int end_signal;  /* what those are told that are being ended */
     bool signalled;  /* somebody wants us to end */
     int stop_signal; /* the signal that stopped the ranks; 0: none */
+    struct launch_save {
+        int signal;
+        int64_t began_ns, until_ns; /* 0: no checkpoint is waited for */
+        int64_t ask_ns;             /* then it is asked for here; INT64_MAX: it was */
+        char order[DECISION_ID];    /* the newest; "": none yet */
+        uint64_t step;
+    } save;
     bool keeper_lost_seen, launcher_log_failed;
     int lost_status;
     struct rlimit files; /* of open files, as we found it */
@@ -120,6 +127,14 @@ void launch_policy_means(struct launch *launch); /* sends what changed: the kill
 bool launch_policy_allows(struct launch *launch, char *ret, size_t room);
 bool launch_policy_ends(const struct launch *launch, int status); /* it means: do not restart */
 void launch_policy_print(struct launch *launch, const struct decision *decision);
+
+/* launch_save.c: a checkpoint before a signal ends the run */
+/* True: it does not end the ranks, or not yet. */
+bool launch_save_begin(struct launch *launch, int number);
+bool launch_save_waits(const struct launch *launch);
+void launch_save_order(struct launch *launch, const struct decision *decision); /* carried out */
+void launch_save_outcome(struct launch *launch, const struct outcome *outcome);
+void launch_save_turn(struct launch *launch);
 
 /* launch_warm.c: standby processes.  NULL warm: nothing happens. */
 void launch_warm_open(struct launch *launch);

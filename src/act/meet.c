@@ -90,6 +90,11 @@ bool meet_move(struct meet *meet)
     return true;
 }
 
+const char *meet_left_behind(const struct meet *meet, size_t i)
+{
+    return meet && i < meet->now ? meet->endpoint[i].at.host : NULL;
+}
+
 /* ---- endpoints ---- */
 
 static int endpoint_parse(const char *text, size_t size, struct endpoint *ret, struct err *err)

@@ -37,6 +37,8 @@ const char *meet_url(const struct meet *meet);
 uint32_t meet_quorum(const struct meet *meet); /* 0: there is one endpoint */
 /* To the next endpoint.  False: there is none. */
 bool meet_move(struct meet *meet);
+/* Hosts of endpoints where nobody answered any more; NULL: there is no i-th. */
+const char *meet_left_behind(const struct meet *meet, size_t i);
 /* The name by which the others reach this machine; NULL: it does not lead, or the endpoint is an address. */
 const char *meet_name(const struct meet *meet);
 

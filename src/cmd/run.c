@@ -25,14 +25,16 @@
 
 /* Stops of 3 s are survived: a launcher ends its ranks after nine tenths of the lease.  A lost node with a spare costs 5 s. */
 #define RUN_LEASE_NS (4200 * NS_PER_MS)
-#define RUN_UNRANKED UINT64_MAX /* no -n: one command that is no rank */
+#define RUN_REJOIN_NS (15 * NS_PER_S)
+#define RUN_SAVE_NS (20 * NS_PER_S) /* of the 30 s that Slurm gives by default (KillWait) */
+#define RUN_UNRANKED UINT64_MAX     /* no -n: one command that is no rank */
 
 struct run_settings {
     uint64_t ranks; /* wide enough for one number that nobody gives */
     uint32_t nodes, max_restarts;
     const char *nnodes, *node, *address, *checkpoints, *endpoint, *job_key;
     char slurm_endpoint[32768], slurm_name[64];
-    int64_t lease_ns, join_ns;
+    int64_t lease_ns, join_ns, save_ns;
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns, arena_hold_ns;
     uint64_t steps;
@@ -80,6 +82,10 @@ static const struct opt run_opts[] = {
       "with --nnodes: a node that is silent for TIME is lost, default 4200ms", NULL, false },
     { "join-wait", 0, OPT_DURATION, offsetof(struct run_settings, join_ns), "TIME",
       "with --nnodes: how long to wait for missing nodes, default 10m", NULL, false },
+    { "checkpoint-wait", 0, OPT_DURATION, offsetof(struct run_settings, save_ns), "TIME",
+      "when a signal other than SIGINT ends the run, ask the ranks for a checkpoint first and wait "
+      "for TIME at most; default 20s in a Slurm job with --checkpoints, else 0s",
+      NULL, false },
     { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
       "start all ranks again up to R times when one fails", NULL, false },
     { "on-hang", 0, OPT_TEXT, offsetof(struct run_settings, on_hang), "WHAT",
@@ -186,6 +192,19 @@ static int run_plan_slurm(struct run_settings *settings, struct err *err)
     return 0;
 }
 
+/* The other nodes of a Slurm step are lost for good, or come back soon. */
+static int64_t run_rejoin_ns(const struct run_settings *settings)
+{
+    return settings->requeues && run_slurm_is_crew(&settings->slurm) ? RUN_REJOIN_NS : 0;
+}
+
+static int64_t run_save_ns(const struct run_settings *settings)
+{
+    if (settings->save_ns >= 0)
+        return settings->save_ns;
+    return settings->slurm.here && settings->checkpoints ? RUN_SAVE_NS : 0;
+}
+
 /* One of several launchers does nothing without the controller, which does nothing without a token. */
 static int run_check_token(const struct run_settings *settings, struct err *err)
 {
@@ -246,6 +265,8 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                  .checkpoints = settings->checkpoints,
                                  .lease_ns = settings->lease_ns,
                                  .join_ns = settings->join_ns,
+                                 .rejoin_ns = run_rejoin_ns(settings),
+                                 .save_ns = run_save_ns(settings),
                                  .directory = settings->directory,
                                  .ranks = run_ranks(settings),
                                  .nodes = settings->nodes,
@@ -284,6 +305,7 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
                                        .watch = true,
                                        .lease_ns = RUN_LEASE_NS,
                                        .join_ns = 600 * NS_PER_S,
+                                       .save_ns = -1,
                                        .page = isatty(STDERR_FILENO) == 1,
                                        .on_hang = "alert" };
     r = opt_read_files(&command_run, opt_config(&command_run, argc, argv), settings, err);
@@ -372,7 +394,7 @@ static int run_run(int argc, char **argv)
     } else {
         run_slurm_times(&settings.slurm);
         r = launch_run(&plan, &status, &err);
-        run_slurm_requeue(&settings.slurm, &settings.missing, settings.requeues);
+        run_slurm_end(&settings.slurm, &settings.missing, status, settings.requeues);
     }
     return r < 0 ? run_failed(r, &err) : status;
 }

@@ -26,8 +26,10 @@ int run_slurm_nodes(struct run_slurm *slurm, uint32_t spares, const char **ret, 
  * the launcher.  It may fail.
  */
 void run_slurm_times(const struct run_slurm *slurm);
-/* When the run has ended for want of nodes: the job is requeued without them, at most so many times. */
-void run_slurm_requeue(const struct run_slurm *slurm, const struct launch_missing *missing,
-                       uint32_t most);
+/* When the run has ended, with that status: a job that lacks nodes is requeued without them, at most so many times; so is one that
+ * SIGUSR1 or SIGUSR2 has ended.  One whose batch script was lost with its node is cancelled: it would keep its nodes.
+ */
+void run_slurm_end(const struct run_slurm *slurm, const struct launch_missing *missing, int status,
+                   uint32_t most);
 
 #endif

@@ -110,19 +110,32 @@ static struct decision crew_decision(const struct policy_crew *crew, enum action
     return decision;
 }
 
-/* Nodes that are lost or got no ranks any more, behind the reporter: a scheduler may start the job again without them. */
+/* Nodes that are lost, behind the reporter.  If the run has failed, those that got no ranks any more, too: a scheduler may start the
+ * job again without them.
+ */
 static void crew_name_missing(const struct policy_crew *crew, struct decision *decision)
 {
     for (size_t i = 0; decision->node_count && i < crew->count; i++) {
         const struct crew_member *member = &crew->member[i];
 
-        if ((member->lost || member->out) && decision->node_count < DECISION_NODES)
+        if ((member->lost || (member->out && crew->status)) &&
+            decision->node_count < DECISION_NODES)
             memcpy(decision->node[decision->node_count++], member->last.node,
                    sizeof(decision->node[0]));
     }
 }
 
-/* `missing`: because there are too few nodes. */
+/* A node of the attempt is: that is why it ended. */
+static bool crew_lost_one(const struct policy_crew *crew)
+{
+    for (size_t i = 0; i < crew->count; i++) {
+        if (crew->member[i].slot != CREW_NO_SLOT && crew->member[i].lost)
+            return true;
+    }
+    return false;
+}
+
+/* `missing`: lost nodes are named, because too few are left, or because the run ended well without them. */
 static void crew_end(struct policy *policy, bool missing)
 {
     struct policy_crew *crew = policy->crew;
@@ -232,13 +245,23 @@ static void crew_give_up(struct policy *policy, uint32_t fit, uint32_t needed)
     crew_end(policy, true);
 }
 
+/* Launchers that know that nobody comes once the run has begun wait less then. */
+static int64_t crew_join_ns(const struct policy_crew *crew)
+{
+    int64_t join_ns = crew->member[0].last.join_ns;
+
+    for (size_t i = 1; crew->begun && i < crew->count; i++)
+        join_ns = MIN(join_ns, crew->member[i].last.join_ns);
+    return join_ns;
+}
+
 static void crew_gather(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
     const struct member *first = &crew->member[0].last;
     uint32_t fit = crew_fit_count(crew);
     int64_t since_ns = crew->clock_ns - crew->since_ns;
-    bool waited = since_ns >= first->join_ns,
+    bool waited = since_ns >= crew_join_ns(crew),
          soon = crew->begun || (crew_has_run(crew) && since_ns >= 2 * first->lease_ns);
 
     if (crew_is_deserted(crew)) {
@@ -348,7 +371,7 @@ static void crew_run(struct policy *policy)
         return;
     crew->status = 0;
     snprintf(crew->why, sizeof(crew->why), "all ranks ended successfully");
-    crew_end(policy, false);
+    crew_end(policy, true);
 }
 
 void crew_attempt_ended(struct policy *policy, uint32_t attempt)
@@ -424,7 +447,7 @@ static void crew_wait_stopped(struct policy *policy)
     if (crew_waits_for_report(policy) || ending)
         return;
     if (crew->final)
-        crew_end(policy, false);
+        crew_end(policy, crew_lost_one(crew));
     else
         crew_phase_set(crew, CREW_GATHERS);
 }
@@ -444,7 +467,7 @@ void crew_tick(struct policy *policy)
     if (crew->phase == CREW_STOPS)
         crew_wait_stopped(policy);
     if (crew->phase == CREW_GATHERS && crew->final)
-        crew_end(policy, false);
+        crew_end(policy, crew_lost_one(crew));
     else if (crew->phase == CREW_GATHERS)
         crew_gather(policy);
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,14 +25,18 @@
 #define CALL_LOOK_NS (5 * NS_PER_MS)
 #define CALL_MISSING 127
 
-static _Noreturn void call_child(char *const argv[], int out)
+/* `in`: its standard input, and it ends neither with us nor by SIGTERM; -1: none. */
+static _Noreturn void call_child(char *const argv[], int in, int out)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     sigset_t none;
 
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(null, STDIN_FILENO);
+    if (in < 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    else
+        signal(SIGTERM, SIG_IGN);
+    dup2(in < 0 ? null : in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
     sigemptyset(&none);
@@ -46,9 +51,23 @@ static _Noreturn void call_child(char *const argv[], int out)
     _exit(errno == ENOENT ? CALL_MISSING : CALL_MISSING - 1);
 }
 
-/* Until its end, or the deadline.  -ETIME, -EMSGSIZE. */
-static int call_read(int fd, int64_t until_ns, struct slurm_answer *answer)
+/* It has begun with the second line: only a little is waited for now. */
+static bool call_has_second(struct slurm_answer *answer)
 {
+    static const char prompt[] = "scontrol: ";
+    char *first, *second;
+
+    answer->text[answer->size] = '\0';
+    first = strstr(answer->text, prompt);
+    second = first ? strstr(first + 1, prompt) : NULL;
+    return second && strchr(second, '\n');
+}
+
+/* Until its end, or the deadline.  -ETIME, -EMSGSIZE.  `lines`: it reads such ones; 1: it was long enough for the second one. */
+static int call_read(int fd, bool lines, int64_t until_ns, struct slurm_answer *answer)
+{
+    bool sent = false;
+
     for (;;) {
         struct pollfd in = { .fd = fd, .events = POLLIN };
         size_t room = SLURM_ANSWER - answer->size;
@@ -57,7 +76,7 @@ static int call_read(int fd, int64_t until_ns, struct slurm_answer *answer)
         if (!room)
             return -EMSGSIZE;
         if (poll(&in, 1, time_poll_ms(until_ns, time_mono_ns())) == 0)
-            return -ETIME;
+            return sent ? 1 : -ETIME;
         got = read(fd, answer->text + answer->size, room);
         if (got == 0)
             return 0;
@@ -65,8 +84,12 @@ static int call_read(int fd, int64_t until_ns, struct slurm_answer *answer)
             answer->size += (size_t)got;
         else if (errno != EINTR && errno != EAGAIN)
             return -errno;
+        if (lines && !sent && call_has_second(answer)) {
+            sent = true;
+            until_ns = MIN(until_ns, time_mono_ns() + SLURM_SENT_NS);
+        }
         if (time_mono_ns() >= until_ns)
-            return -ETIME;
+            return sent ? 1 : -ETIME;
     }
 }
 
@@ -119,7 +142,7 @@ static int call_judge(const char *program, int status, struct slurm_answer *answ
                    call_words(answer, words, sizeof(words)));
 }
 
-static int call_run(char *const argv[], int64_t until_ns, struct slurm_answer *answer,
+static int call_run(char *const argv[], int in, int64_t until_ns, struct slurm_answer *answer,
                     struct err *err)
 {
     int fd[2], status = 0, r;
@@ -129,7 +152,7 @@ static int call_run(char *const argv[], int64_t until_ns, struct slurm_answer *a
         return err_set(err, -errno, "pipe: %m");
     pid = fork();
     if (pid == 0)
-        call_child(argv, fd[1]);
+        call_child(argv, in, fd[1]);
     close(fd[1]);
     if (pid < 0) {
         r = err_set(err, -errno, "fork: %m");
@@ -138,13 +161,15 @@ static int call_run(char *const argv[], int64_t until_ns, struct slurm_answer *a
     }
     setpgid(pid, pid);
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
-    r = call_read(fd[0], until_ns, answer);
+    r = call_read(fd[0], in >= 0, until_ns, answer);
     close(fd[0]);
     answer->text[answer->size] = '\0';
     if (r == 0)
         r = call_wait(pid, until_ns, &status);
-    if (r < 0)
+    if (r != 0)
         call_kill(pid, &status);
+    if (r == 1)
+        return 0;
     if (r == -EMSGSIZE)
         return err_set(err, r, "%s printed more than %d bytes", argv[0], SLURM_ANSWER);
     if (r == -ETIME)
@@ -163,7 +188,7 @@ int slurm_call(char *const argv[], int64_t limit_ns, struct slurm_answer *ret, s
         return err_nomem(err);
     ret->size = 0;
     ret->text[0] = '\0';
-    return call_run(argv, time_mono_ns() + limit_ns, ret, err);
+    return call_run(argv, -1, time_mono_ns() + limit_ns, ret, err);
 }
 
 /* ---- scontrol ---- */
@@ -171,6 +196,19 @@ int slurm_call(char *const argv[], int64_t limit_ns, struct slurm_answer *ret, s
 static char *call_word(const char *word) /* exec takes them without const, and changes none */
 {
     return (char *)(uintptr_t)word;
+}
+
+int slurm_control(const char *lines, int64_t limit_ns, struct slurm_answer *ret, struct err *err)
+{
+    char *const argv[] = { call_word("scontrol"), NULL };
+    CLEAN(fd_clean) int in = memfd_create("scontrol", MFD_CLOEXEC);
+    size_t size = strlen(lines);
+
+    if (in < 0 || write(in, lines, size) != (ssize_t)size || lseek(in, 0, SEEK_SET) < 0)
+        return err_set(err, errno ? -errno : -EIO, "lines for scontrol: %m");
+    ret->size = 0;
+    ret->text[0] = '\0';
+    return call_run(argv, in, time_mono_ns() + limit_ns, ret, err);
 }
 
 int slurm_job_show(uint64_t job, int64_t limit_ns, struct slurm_job *ret, struct err *err)
@@ -230,6 +268,15 @@ static int call_update(const char *what, const char *const change[], int64_t lim
             return err_set(err, -EINVAL, "too many changes for scontrol");
         argv[count++] = call_word(change[i]);
     }
+    return slurm_call(argv, limit_ns, NULL, err);
+}
+
+int slurm_job_cancel(uint64_t job, int64_t limit_ns, struct err *err)
+{
+    char number[32];
+    char *const argv[] = { call_word("scancel"), number, NULL };
+
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)job);
     return slurm_call(argv, limit_ns, NULL, err);
 }
 

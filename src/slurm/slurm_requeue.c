@@ -3,6 +3,10 @@
  * First the allocation is reduced to the nodes that are left: a job that completes waits for every node that it has, and one that is
  * dead answers only when slurmctld gives it up (SlurmdTimeout).
  *
+ * Slurm holds a requeued job for two minutes unless it gets another start time.  It takes one only after the job was requeued, lets the
+ * caller wait until all processes of the job have ended, this one too, and gives up after 5 s.  So one scontrol sends both, and is not
+ * waited for: slurmctld has the second then, and carries it out when the job has ended.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "slurm/slurm_requeue.h"
@@ -10,10 +14,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/text.h"
 #include "slurm/slurm_call.h"
 #include "slurm/slurm_text.h"
 
@@ -93,16 +99,6 @@ static bool requeue_shrink(const struct slurm_requeue *wanted, const struct slur
     return false;
 }
 
-static int requeue_order(uint64_t job, struct err *err)
-{
-    char number[32];
-    char scontrol[] = "scontrol", requeue[] = "requeue";
-    char *const argv[] = { scontrol, requeue, number, NULL };
-
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)job);
-    return slurm_call(argv, REQUEUE_CALL_NS, NULL, err);
-}
-
 /* Whether its user named one of the nodes: without that one it would never start. */
 static bool requeue_is_named(const struct slurm_requeue *wanted, const struct slurm_job *job)
 {
@@ -111,32 +107,66 @@ static bool requeue_is_named(const struct slurm_requeue *wanted, const struct sl
     return slurm_hosts_each(job->requested, requeue_list_left, &left) != (int)left.count;
 }
 
-/* One call each: where Slurm refuses one, the other still holds. */
-static void requeue_change(const struct slurm_requeue *wanted, const struct slurm_job *job,
-                           bool shrunk, struct err *warning)
+static void requeue_lines(const struct slurm_requeue *wanted, const struct slurm_job *job,
+                          bool shrunk, char *ret, size_t room)
 {
+    unsigned long long id = (unsigned long long)wanted->job;
     struct requeue_list out = { .wanted = wanted };
-    char exclude[SLURM_HOSTS + 16], start[48], size[32];
-    const char *const excluding[] = { exclude, NULL }, *const starting[] = { start, NULL };
-    const char *const sizing[] = { size, NULL };
-    struct err err = { "" };
+    char size[64] = "";
+    bool excludes;
 
     if (job->excluded[0])
         requeue_list_add(&out, job->excluded);
     for (uint32_t i = 0; i < wanted->exclude_count; i++)
         requeue_list_add(&out, wanted->exclude[i]);
-    snprintf(exclude, sizeof(exclude), "ExcNodeList=%s", out.text);
-    snprintf(start, sizeof(start), "StartTime=now+%useconds", wanted->start_s);
-    if (slurm_job_update(wanted->job, starting, REQUEUE_CALL_NS, &err) < 0)
-        err_set(warning, 0, "the job is held for two minutes: %s", err.text);
-    snprintf(size, sizeof(size), "NumNodes=%u", job->nodes); /* it was reduced */
-    if (shrunk && slurm_job_update(wanted->job, sizing, REQUEUE_CALL_NS, &err) < 0)
-        err_set(warning, 0, "it asks for fewer nodes now: %s", err.text);
-    if (requeue_is_named(wanted, job))
-        err_set(warning, 0, "the lost nodes are not excluded: the job names one of them");
-    else if (out.count && !out.full &&
-             slurm_job_update(wanted->job, excluding, REQUEUE_CALL_NS, &err) < 0)
-        err_set(warning, 0, "the lost nodes are not excluded: %s", err.text);
+    excludes = wanted->exclude_count && !out.full && !requeue_is_named(wanted, job);
+    if (shrunk) /* as it was */
+        snprintf(size, sizeof(size), " NumNodes=%u", job->nodes);
+    snprintf(ret, room, "requeue %llu\nupdate JobId=%llu StartTime=now+%useconds%s%s%s\n", id, id,
+             wanted->start_s, size, excludes ? " ExcNodeList=" : "", excludes ? out.text : "");
+}
+
+/* The line of scontrol's output that says what is wrong; "": none does. */
+static void requeue_complaint(struct slurm_answer *answer, char *ret, size_t room)
+{
+    const char *line = answer->text, *end = line + answer->size;
+
+    ret[0] = '\0';
+    for (size_t size; line < end && !ret[0]; line += size + (line + size < end)) {
+        size = strcspn(line, "\n");
+        if (size && strncmp(line, "scontrol:", 9) != 0) {
+            char *at = answer->text + (line - answer->text);
+            size_t clean = text_clean(at, size, false);
+
+            text_shorten(at, clean, ret, room);
+        }
+    }
+}
+
+/* All by one scontrol: the job ends because of the first line, and this process with it. */
+static int requeue_order(const struct slurm_requeue *wanted, const struct slurm_job *job,
+                         bool shrunk, struct err *warning, struct err *err)
+{
+    CLEAN(free_clean) struct slurm_answer *answer = malloc(sizeof(*answer));
+    char lines[2 * SLURM_HOSTS], words[160];
+    struct err why = { "" };
+    struct slurm_job now;
+    int r;
+
+    if (!answer)
+        return err_nomem(err);
+    requeue_lines(wanted, job, shrunk, lines, sizeof(lines));
+    r = slurm_control(lines, REQUEUE_CALL_NS, answer, &why);
+    requeue_complaint(answer, words, sizeof(words));
+    if (r == 0 && !words[0])
+        return 0;
+    if (!words[0])
+        snprintf(words, sizeof(words), "%.159s", why.text);
+    if ((r < 0 && r != -EIO) || slurm_job_show(wanted->job, REQUEUE_CALL_NS, &now, err) < 0 ||
+        strcmp(now.state, "RUNNING") == 0)
+        return err_set(err, r < 0 ? r : -EIO, "%s", words);
+    err_set(warning, 0, "not all went as wanted: %s", words);
+    return 0;
 }
 
 int slurm_requeue(const struct slurm_requeue *wanted, struct err *ret_warning, struct err *err)
@@ -151,14 +181,11 @@ int slurm_requeue(const struct slurm_requeue *wanted, struct err *ret_warning, s
         r = requeue_check(wanted, &job, err);
     if (r < 0)
         return r;
-    /* Slurm ends this process, too; there is time for the last two calls before it is killed. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, &before);
     shrunk = requeue_shrink(wanted, &job, ret_warning);
-    r = requeue_order(wanted->job, err);
-    if (r == 0)
-        requeue_change(wanted, &job, shrunk, ret_warning);
+    r = requeue_order(wanted, &job, shrunk, ret_warning, err);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return r;
 }

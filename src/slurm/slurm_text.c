@@ -177,6 +177,8 @@ enum job_field {
     JOB_EXCLUDED,
     JOB_REQUESTED,
     JOB_NODES,
+    JOB_BATCH_HOST,
+    JOB_PREEMPT,
     JOB_FIELDS,
 };
 
@@ -223,6 +225,8 @@ int slurm_job_parse(const char *text, size_t size, struct slurm_job *ret, struct
         [JOB_EXCLUDED] = { "ExcNodeList", false },
         [JOB_REQUESTED] = { "ReqNodeList", false },
         [JOB_NODES] = { "NumNodes", false },
+        [JOB_BATCH_HOST] = { "BatchHost", false },
+        [JOB_PREEMPT] = { "PreemptTime", false },
     };
     CLEAN(free_clean) struct slurm_field *field = calloc(JOB_FIELDS, sizeof(*field));
     struct slurm_job job = { .id = 0 };
@@ -249,11 +253,14 @@ int slurm_job_parse(const char *text, size_t size, struct slurm_job *ret, struct
         r = field_copy(&field[JOB_EXCLUDED], job.excluded, sizeof(job.excluded), err);
     if (r == 0)
         r = field_copy(&field[JOB_REQUESTED], job.requested, sizeof(job.requested), err);
+    if (r == 0)
+        r = field_copy(&field[JOB_BATCH_HOST], job.batch_host, sizeof(job.batch_host), err);
     if (r < 0)
         return r;
     job.submit_real_ns = text_time(field[JOB_SUBMIT].value);
     job.eligible_real_ns = text_time(field[JOB_ELIGIBLE].value);
     job.start_real_ns = text_time(field[JOB_START].value);
+    job.preempt_real_ns = text_time(field[JOB_PREEMPT].value);
     job.end_real_ns = text_time(field[JOB_END].value);
     *ret = job;
     return 0;

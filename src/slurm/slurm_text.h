@@ -28,9 +28,11 @@ struct slurm_job {
     char state[32];    /* RUNNING, PENDING ..., as Slurm says */
     char reason[64];   /* why it is pending; "None" */
     int64_t submit_real_ns, eligible_real_ns, start_real_ns, end_real_ns; /* 0: not known */
-    char hosts[SLURM_HOSTS];                                              /* n[1-4]; "": none */
-    char excluded[SLURM_HOSTS];                                           /* the same */
+    int64_t preempt_real_ns;     /* when another job was preferred to it; 0: none was */
+    char hosts[SLURM_HOSTS];     /* n[1-4]; "": none */
+    char excluded[SLURM_HOSTS];  /* the same */
     char requested[SLURM_HOSTS]; /* the nodes that its user named */
+    char batch_host[SLURM_NAME]; /* where its batch script is, or was; "": not known */
 };
 
 enum slurm_node_flag {

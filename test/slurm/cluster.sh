@@ -103,7 +103,7 @@ SlurmctldPidFile=$CLUSTER/run/slurmctld.pid
 SlurmdPidFile=$CLUSTER/run/slurmd.%n.pid
 SlurmctldLogFile=$CLUSTER/log/slurmctld.log
 SlurmdLogFile=$CLUSTER/log/slurmd.%n.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=$cluster_proctrack
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -172,9 +172,9 @@ END
     done
 }
 
-cluster_up() # [--nodes N] [--leaf N] [--gpus N] [--net] [--private-home] [--conf LINE]...
+cluster_up() # [--nodes N] [--leaf N] [--gpus N] [--net] [--private-home] [--proctrack TYPE] [--conf LINE]...
 {
-    cluster_nodes=4 cluster_leaf=2 cluster_gpus=2 cluster_net=no cluster_private=no cluster_lines='' cluster_partitions=no
+    cluster_nodes=4 cluster_leaf=2 cluster_gpus=2 cluster_net=no cluster_private=no cluster_lines='' cluster_partitions=no cluster_proctrack=proctrack/linuxproc
     while [ $# -gt 0 ]; do
         case $1 in
         --nodes) cluster_nodes=$2 && shift ;;
@@ -188,6 +188,7 @@ cluster_up() # [--nodes N] [--leaf N] [--gpus N] [--net] [--private-home] [--con
             case $2 in PartitionName=*) cluster_partitions=yes ;; esac
             shift
             ;;
+        --proctrack) cluster_proctrack=proctrack/$2 && shift ;; # pgid: signals but SIGKILL reach only tasks, as with cgroup
         *) cluster_fails "cluster_up: unknown option $1" ;;
         esac
         shift
@@ -325,7 +326,7 @@ as() # USER COMMAND...: as on a login node of the cluster; $HOME is the working 
 
 nodes_are() # STATE COUNT
 {
-    [ "$(timeout -k 1 5 sinfo -h -N -o %T | grep -c "^$1\$")" = "$2" ]
+    [ "$(timeout -k 1 5 sinfo -h -N -o '%N %T' | sort -u | grep -c " $1\$")" = "$2" ]
 }
 
 node_state() # NODE: such as idle, drained, down*

@@ -4,6 +4,8 @@
 #   submit ada -N4 --no-kill <<END    # a batch script; sets $job.  Its output is ~ada/job.out
 #   await trained 60                  # rank 0 has made 60 steps
 #   node_of_rank 1; pid_of_rank 1
+#   train ada 400 "-n 1 --spares 1 --max-restarts 5" -N4     # the same with the demo trainer on each node
+#   decisions; parts                  # what `lockstep why` says of the run: into $TAP/out; seconds of each restart
 #   await job_has_ended; job_result   # "exit 0"
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
@@ -40,11 +42,33 @@ submit() # USER OPTION... <SCRIPT
     : >"$jobs_home/overlap"
     {
         echo "#!/bin/sh"
+        echo "trap : TERM" # or srun outlives it: this cluster has no control groups, and finds processes by their parents
         cat
         echo 'echo "exit $?"'
     } >"$jobs_home/job.sh"
     chown -R "$submit_user:" "$jobs_home/job.sh" "$jobs_home/overlap"
     job=$(as "$submit_user" sbatch --parsable --open-mode=append -o job.out "$@" job.sh)
+}
+
+# It saves every 20 steps, of 20 ms each.  The first line of $TAP/want is what an undisturbed job says at its end.
+train() # USER STEPS RUN-OPTIONS SBATCH-OPTION...
+{
+    train_user=$1 train_steps=$2 train_options=$3
+    shift 3
+    submit "$train_user" --no-kill "$@" <<END
+srun --no-kill --kill-on-bad-exit=0 lockstep run --lease 4s --grace 2s $train_options -- \\
+    ./rank lockstep trainer --steps $train_steps --step-ms 20 --checkpoint-dir "\$PWD/points" --checkpoint-every 20
+END
+}
+
+decisions() # [RUN]
+{
+    as "$train_user" lockstep why "${1:-job-$job}" >"$TAP/out" 2>"$TAP/err"
+}
+
+parts() # as a remark: after decisions
+{
+    sed -n 's/^ *\(first new step after .*\)/# \1/p' "$TAP/out"
 }
 
 steps_of_job() { sed -n 's/^.*\[rank 0\] step \([0-9]*\) .*/\1/p' "$jobs_home/job.out" 2>/dev/null | sort -n | tail -n 1; }
