@@ -149,6 +149,20 @@ static int tree_disks(const char *directory, struct err *err)
     return tree_file(directory, "proc/diskstats", text, err);
 }
 
+/* One disk of its own, and one file server. */
+static int tree_mounts(const char *directory, struct err *err)
+{
+    static const char text[] = "device /dev/nvme0n1 mounted on / with fstype ext4\n"
+                               "device filer:/home mounted on /home with fstype nfs4 statvers=1.1\n"
+                               "\topts:\trw,vers=4.2,hard\n"
+                               "\tper-op statistics\n"
+                               "\t        READ: 10 10 0 1800 40960 1 20 22 0\n"
+                               "\t     GETATTR: 50 50 0 9000 12000 1 40 41 0\n"
+                               "\t        OPEN: 10 10 0 2500 3000 1 15 16 0\n";
+
+    return tree_file(directory, "proc/1/mountstats", text, err);
+}
+
 static int tree_driver(const char *directory, const char *nvml, struct err *err)
 {
     char at[PATH_MAX];
@@ -183,5 +197,7 @@ int node_tree_make(const char *directory, const char *nvml, struct err *err)
         result = tree_pci(directory, DISK_BUS, DISKS, err);
     if (result == 0)
         result = tree_disks(directory, err);
+    if (result == 0)
+        result = tree_mounts(directory, err);
     return result == 0 && nvml ? tree_driver(directory, nvml, err) : result;
 }

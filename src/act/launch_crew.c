@@ -443,8 +443,12 @@ static void crew_order_stop(struct launch *launch, const struct decision *decisi
     struct launch_crew *crew = launch->crew;
 
     crew->stop = *decision;
-    if (crew->in_attempt)
+    if (crew->in_attempt) {
+        if (!launch->failed && decision->attempt >= launch->run_dir.file.attempt)
+            output_message(launch->output, "%s; ending the ranks of attempt %u", decision->why,
+                           launch->run_dir.file.attempt);
         return;
+    }
     if (crew_is_named(crew, decision) && !crew->leads)
         crew_report_attempt_end(launch, decision);
     if (crew->result == MEMBER_IDLE ? decision->attempt >= crew->self.attempt
@@ -540,6 +544,7 @@ static void crew_attempt_begin(struct launch *launch)
 {
     struct launch_crew *crew = launch->crew;
     struct runfile *file = &launch->run_dir.file;
+    const char *after = strstr(crew->start.why, "; after: ");
     char text[160];
 
     file->attempt = file->restarts = crew->start.attempt;
@@ -552,6 +557,8 @@ static void crew_attempt_begin(struct launch *launch)
     output_number(launch->output,
                   run_directory_is_somewhere(&launch->run_dir) ? launch->run_dir.out.text : "",
                   crew->place.first);
+    if (after)
+        output_message(launch->output, "%s; the ranks start again", after + strlen("; after: "));
     output_message(launch->output, "attempt %u: ranks %u to %u of %u on %s, MASTER_ADDR=%s",
                    file->attempt, crew->place.first, crew->place.first + crew->self.ranks - 1,
                    crew->place.world, crew->self.node, crew->place.host);

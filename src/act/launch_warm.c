@@ -1,6 +1,6 @@
 /* launch_warm.c - standby processes: of each rank one that has imported what the rank needs.
  *
- * Most of a restart of a Python program is its imports.  Once rank 0 has made its first process group it has written down what was
+ * Most of a restart of a Python program is its imports.  Once the first rank of this node has made its first process group it has written down what was
  * imported (RUN/warm.modules, _warm.py); then one standby per rank is started, which imports the same at a fifth of a processor
  * and waits at a socket (standby.py).  At a restart it gets the rank's environment and output, and becomes the rank.
  *

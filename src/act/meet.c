@@ -314,14 +314,14 @@ int meet_open(const struct launch_plan *plan, const struct run_directory *run_di
 /* ---- Slurm ---- */
 
 /* Where the list of hosts goes, with commas between and the port behind each. */
-struct host_list {
+struct meet_list {
     char *at;
     size_t left, count;
     unsigned port;
 };
 
-static bool hosts_put(struct host_list *list, const char *prefix, size_t prefix_size,
-                      const char *number, const char *suffix, size_t suffix_size)
+static bool meet_hosts_put(struct meet_list *list, const char *prefix, size_t prefix_size,
+                           const char *number, const char *suffix, size_t suffix_size)
 {
     int size = snprintf(list->at, list->left, "%s%.*s%s%.*s:%u", list->count ? "," : "",
                         (int)prefix_size, prefix, number, (int)suffix_size, suffix, list->port);
@@ -335,8 +335,8 @@ static bool hosts_put(struct host_list *list, const char *prefix, size_t prefix_
 }
 
 /* "n[001-004,7]-ib": `text` begins at the first number; *ret: behind the bracket. */
-static bool hosts_put_range(struct host_list *list, const char *prefix, const char *text,
-                            const char *end, const char *suffix, size_t suffix_size)
+static bool meet_hosts_put_range(struct meet_list *list, const char *prefix, const char *text,
+                                 const char *end, const char *suffix, size_t suffix_size)
 {
     size_t prefix_size = (size_t)(text - 1 - prefix);
 
@@ -356,7 +356,7 @@ static bool hosts_put_range(struct host_list *list, const char *prefix, const ch
             return false;
         for (; first <= last; first++) {
             snprintf(number, sizeof(number), "%0*lu", (int)width, first);
-            if (!hosts_put(list, prefix, prefix_size, number, suffix, suffix_size))
+            if (!meet_hosts_put(list, prefix, prefix_size, number, suffix, suffix_size))
                 return false;
         }
         text += *text == ',';
@@ -366,7 +366,7 @@ static bool hosts_put_range(struct host_list *list, const char *prefix, const ch
 
 bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
 {
-    struct host_list list = { .at = ret, .left = room, .port = port };
+    struct meet_list list = { .at = ret, .left = room, .port = port };
 
     ret[0] = '\0';
     while (*names) {
@@ -376,8 +376,8 @@ bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
 
         if (names[plain] == '[' && (!end || end[1 + suffix] == '['))
             return false; /* a name with two numbers, as none of ours */
-        if (end ? !hosts_put_range(&list, names, names + plain + 1, end, end + 1, suffix)
-                : !plain || !hosts_put(&list, names, plain, "", "", 0))
+        if (end ? !meet_hosts_put_range(&list, names, names + plain + 1, end, end + 1, suffix)
+                : !plain || !meet_hosts_put(&list, names, plain, "", "", 0))
             return false;
         names = end ? end + 1 + suffix : names + plain;
         names += *names == ',';

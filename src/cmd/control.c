@@ -13,6 +13,7 @@
 #include "cmd/settings.h"
 #include "control/index/reindex.h"
 #include "control/log/retention.h"
+#include "control/nodes/node_lives.h"
 #include "control/nodes/site_orders.h"
 #include "control/site/site.h"
 #include "core/clean.h"
@@ -23,6 +24,7 @@ struct control_settings {
     bool reindex, tidy, page;
     const char *node_token;
     uint64_t keep_mb;
+    uint32_t drain_percent;
     int64_t keep_age_ns;
 };
 
@@ -79,6 +81,16 @@ static const struct opt control_opts[] = {
       NULL, false },
     { "inspections", 0, OPT_U32, offsetof(struct control_settings, site.inspections), "N",
       "how many inspections of nodes a site orders in an hour, default 60", NULL, false },
+    { "act", 0, OPT_FLAG, offsetof(struct control_settings, site.act), NULL,
+      "a site's controller drains nodes that are proven faulty and gives them back, by scontrol; "
+      "default: a dry run",
+      NULL, false },
+    { "drains", 0, OPT_U32, offsetof(struct control_settings, site.drains), "N",
+      "with --act: how many nodes a site drains in an hour, default 4", NULL, false },
+    { "drain-share", 0, OPT_U32, offsetof(struct control_settings, drain_percent), "PERCENT",
+      "with --act: how many of its nodes may be out by lockstep's doing, default 5; one node "
+      "always may",
+      NULL, false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
       NULL, false },
@@ -107,6 +119,9 @@ static int control_run_site(const struct control_settings *settings,
     int result;
 
     site.thresholds = limits;
+    site.drain_share = MIN(settings->drain_percent, 100u) / 100.0;
+    if (site.run_dir || site.only)
+        site.act = false;
     if (site.run_dir) { /* the user's own run has no limits but the log's */
         site.listen = "127.0.0.1:0";
         site.tls = site.anonymous_reads = false;
@@ -237,6 +252,8 @@ static int control_run(int argc, char **argv)
                                          .site.forget_ns = 3600 * NS_PER_S,
                                          .site.close_ns = 60 * NS_PER_S,
                                          .site.inspections = SITE_BUDGET_DEFAULT,
+                                         .site.drains = SITE_DRAINS_DEFAULT,
+                                         .drain_percent = (uint32_t)(100 * SITE_SHARE_DEFAULT),
                                          .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;

@@ -79,6 +79,7 @@ static const struct command *const commands[] = {
     &command_node_agent,
     &command_orders,
     &command_alert,
+    &command_site_act,
     NULL,
 };
 /* clang-format on */

@@ -15,6 +15,8 @@
 #include "act/table/policy_file.h"
 #include "base/log.h"
 #include "base/net/client.h"
+#include "base/net/token.h"
+#include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "cmd/run_slurm.h"
 #include "core/clean.h"
@@ -184,6 +186,25 @@ static int run_plan_slurm(struct run_settings *settings, struct err *err)
     return 0;
 }
 
+/* One of several launchers does nothing without the controller, which does nothing without a token. */
+static int run_check_token(const struct run_settings *settings, struct err *err)
+{
+    const char *file = getenv("LOCKSTEP_TOKEN_FILE");
+    struct path path;
+    struct token token;
+    int r;
+
+    if (!settings->nnodes || !settings->control || settings->dry_run)
+        return 0;
+    r = file && file[0] ? 0 : paths_launch_token(&path, err);
+    if (r == 0)
+        r = token_read(file && file[0] ? file : path.text, &token, err);
+    explicit_bzero(&token, sizeof(token));
+    return r < 0
+               ? err_wrap(err, -EINVAL, "the token for %s (LOCKSTEP_TOKEN_FILE)", settings->control)
+               : 0;
+}
+
 /* What agents and sender would only find out when the ranks run already. */
 static int run_plan(struct run_settings *settings, char **command, struct launch_plan *ret,
                     struct err *err)
@@ -336,6 +357,8 @@ static int run_run(int argc, char **argv)
         log_error("%s", err.text);
         return r == -ENOENT ? 127 : 126;
     }
+    if (run_check_token(&settings, &err) < 0)
+        return run_failed(-EINVAL, &err);
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
     if (settings.insecure_http)

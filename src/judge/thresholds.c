@@ -39,8 +39,6 @@ const struct threshold thresholds_table[] = {
       "smallest share of the step that devices wait for batches, over twelve steps; three times this share is clear after three steps" },
     { "input.times", AT(input_times), 2, 1, 1000, "times",
       "smallest ratio of a rank's wait to the usual one, from which its loader is late even while it waits for another rank" },
-    { "input.always-share", AT(input_always_share), 0.05, 0.001, 1, "share",
-      "smallest share of the step where the wait was there from the first steps on; no earlier step shows that it can be shorter" },
     { "input.host-share", AT(input_host_share), 0.10, 0.001, 1, "share",
       "the same limit where there are no device times; device work may hide part of the wait" },
     { "input.stay-share", AT(input_stay_share), 0.6, 0, 1, "share",

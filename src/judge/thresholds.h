@@ -18,7 +18,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
 
     double imbalance_data_explained, imbalance_data_share, imbalance_stage_heavier;
     double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
-    double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
+    double input_cost_share, input_times, input_host_share, input_stay_share;
     double input_cpu_share, input_long_wait, stall_major_faults;
     double checkpoint_times, checkpoint_clear_times, checkpoint_least_steps, checkpoint_cost_share;
     double sync_cost_share, sync_host_share, sync_cpu_share;

@@ -84,7 +84,7 @@ int policy_member(struct policy *policy, const struct member *fact)
 }
 
 /* A launcher may have been told that it was heard of while the log could not be written, or was not there: its lease began
- * again then, so it begins again here.
+ * again then, so it begins again here.  Who was lost before stays so until it is heard of.
  */
 void crew_listen(struct policy_crew *crew, const struct policy_view *view)
 {
@@ -96,7 +96,7 @@ void crew_listen(struct policy_crew *crew, const struct policy_view *view)
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
-        if (member->heard || !member->heard_ns || away)
+        if (member->heard || !member->heard_ns || (away && !member->lost))
             member->heard_ns = crew->clock_ns + 1; /* never 0 */
         member->lost = member->last.state != MEMBER_LEFT &&
                        crew->clock_ns - member->heard_ns > member->last.lease_ns;

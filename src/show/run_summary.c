@@ -64,7 +64,7 @@ double run_summary_standstill(const struct run_summary *summary)
 
 int run_summary_exit(const struct run_summary *summary)
 {
-    if (summary->verdicts)
+    if (summary->verdicts || (summary->ended && summary->reason[0]))
         return 1;
     return summary->steps && !run_summary_unexplained(summary) &&
                    run_summary_lost_share(summary) == 0 && run_summary_standstill(summary) == 0
@@ -82,7 +82,7 @@ static bool summary_explains_end(const struct verdict *verdict)
 
 bool run_summary_unexplained(const struct run_summary *summary)
 {
-    bool explained = summary->ended ? summary->status == 0 || summary->stopped
+    bool explained = summary->ended ? summary->status == 0 || summary->stopped || summary->reason[0]
                                     : summary->alive || !summary->launched;
 
     for (size_t i = 0; i < summary->verdicts && !explained; i++)
@@ -251,6 +251,7 @@ struct json_object *run_summary_json(const struct run_summary *summary)
     json_object_object_add(root, "state", json_object_new_string(run_summary_state(summary)));
     json_object_object_add(root, "status",
                            summary->ended ? json_object_new_int64(summary->status) : NULL);
+    json_object_object_add(root, "reason", show_string_or_null(summary->reason));
     json_object_object_add(root, "unexplained",
                            json_object_new_boolean(run_summary_unexplained(summary)));
     json_object_object_add(root, "standstill_seconds",
@@ -403,9 +404,17 @@ static void summary_print_unseen(const struct run_summary *summary, FILE *out)
     }
 }
 
+static bool summary_has_reason(const struct run_summary *summary)
+{
+    return summary->ended && summary->reason[0];
+}
+
 static void summary_print_unexplained(const struct run_summary *summary,
                                       const struct show_style *style, FILE *out)
 {
+    if (summary_has_reason(summary))
+        fprintf(out, "%s%sit ended with status %" PRId32 ": %s%s\n", summary->verdicts ? "\n" : "",
+                show_begin(style, SHOW_OVER), summary->status, summary->reason, show_end(style));
     if (!run_summary_unexplained(summary))
         return;
     if (summary->verdicts)
@@ -506,7 +515,7 @@ void run_summary_text(const struct run_summary *summary, const struct show_style
         fputc('\n', out);
         verdict_text(&summary->verdict[i], style, out);
     }
-    if (summary->verdicts == 0 &&
+    if (summary->verdicts == 0 && !summary_has_reason(summary) &&
         (!run_summary_unexplained(summary) || (!summary->steps && summary->ranks_seen)))
         summary_print_nothing(summary, style, out);
     run_summary_end_text(summary, style, out);

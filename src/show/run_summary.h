@@ -81,6 +81,8 @@ struct run_summary {
     bool closed;    /* the books are; without that word: all of its ranks are gone */
     bool stopped;   /* ... because somebody asked for it, by a signal to the launcher */
     int32_t status;
+    char
+        reason[160]; /* of an end for which the policy found one, such as too few nodes; "": none */
     struct verdict *verdict; /* open ones first */
     size_t verdicts;
     int64_t
@@ -109,7 +111,7 @@ struct run_summary {
 
 /* It ended badly, nobody asked for that, and no verdict says why: that is not well, whatever else is. */
 bool run_summary_unexplained(const struct run_summary *summary);
-/* {run, source, alive, state, status, unexplained, standstill_seconds, lost_share, checkpoint, verdicts, ledger, restarts, decisions, environment, counts} */
+/* {run, source, alive, state, status, reason, unexplained, standstill_seconds, lost_share, checkpoint, verdicts, ledger, restarts, decisions, environment, counts} */
 struct json_object *run_summary_json(const struct run_summary *summary);
 void run_summary_text(const struct run_summary *summary, const struct show_style *style, FILE *out);
 /* Its last part, for whoever has told the verdicts as they came: an end that they do not explain, restarts, ledger, what
@@ -122,7 +124,7 @@ void run_summary_end_text(const struct run_summary *summary, const struct show_s
 double run_summary_lost_share(const struct run_summary *summary);
 /* Seconds for which no rank advanced, to the end that somebody else caused or to now; 0: not so, or a verdict explains it. */
 double run_summary_standstill(const struct run_summary *summary);
-/* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen, or an end, a standstill or a loss of time that
+/* 0 nothing wrong, 1 a verdict or a reason for its end, 3 cannot tell: no step was seen, or an end, a standstill or a loss of time that
  * nothing explains.
  */
 int run_summary_exit(const struct run_summary *summary);

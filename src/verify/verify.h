@@ -32,6 +32,7 @@ struct verify_place {
     const char *root; /* stands before /proc and /sys; "": this node */
     const char *nvml; /* library; NULL: the usual one */
     const char *cuda; /* the same of the driver */
+    const char *nccl; /* and of NCCL */
     const char *node; /* its name */
     const char *dir;  /* where checkpoints are written; NULL: no disk is tested */
     unsigned stage;

@@ -31,6 +31,8 @@ static const char *const action_names[ACTION_COUNT] = {
     [ACTION_START] = "start",
     [ACTION_STOP] = "stop",
     [ACTION_END] = "end",
+    [ACTION_UNDRAIN] = "undrain",
+    [ACTION_DOWN] = "down",
 };
 
 static const char *const target_names[TARGET_KIND_COUNT] = {
@@ -52,6 +54,8 @@ static const char *const request_names[REQUEST_KIND_COUNT] = {
     [REQUEST_RESTART_ON_HANG] = "restart-on-hang",
     [REQUEST_CANCEL] = "cancel",
     [REQUEST_INSPECT] = "inspect",
+    [REQUEST_NODE_OUT] = "node-out",
+    [REQUEST_NODE_IN] = "node-in",
 };
 
 static const char *const result_names[OUTCOME_RESULT_COUNT] = {

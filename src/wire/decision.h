@@ -33,6 +33,8 @@ enum action { /* numbers are wire format */
     ACTION_START = 15,   /* an attempt, on the nodes that it names */
     ACTION_STOP = 16,    /* the ranks of an attempt, on all nodes */
     ACTION_END = 17,     /* the run, on all nodes; the argument is its exit status */
+    ACTION_UNDRAIN = 18, /* give the node work again */
+    ACTION_DOWN = 19,    /* tell the scheduler that the node is dead */
     ACTION_COUNT
 };
 
@@ -105,7 +107,16 @@ enum request_kind {
         3,               /* consent: a run that hangs may be restarted; argument 0 withdraws it */
     REQUEST_CANCEL = 4,  /* the request `of`; "": all that are open */
     REQUEST_INSPECT = 5, /* a look at the node that `text` names: in a site's log only */
+    REQUEST_NODE_OUT =
+        6, /* no further work for the node that `text` names; argument: enum node_out_when */
+    REQUEST_NODE_IN = 7, /* work for it again */
     REQUEST_KIND_COUNT
+};
+
+enum node_out_when {         /* numbers are wire format */
+    NODE_OUT_IDLE = 1,       /* its jobs run to their end */
+    NODE_OUT_CHECKPOINT = 2, /* runs on it are asked to save first */
+    NODE_OUT_NOW = 3,        /* whatever runs there */
 };
 
 struct request {

@@ -137,6 +137,8 @@ enum check_state {
 #define CHECK_STAGE_INSPECT                                                                        \
     "inspect" /* a look at what the node reports of itself: nothing is put to the test */
 
+#define CHECK_NAME_ALL "all" /* the worst result of a whole stage */
+
 struct check {
     int64_t mono_ns, real_ns; /* of its end */
     uint8_t state;

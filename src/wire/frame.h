@@ -53,6 +53,7 @@ enum frame_type {
     FRAME_POLICY = 28,      /* a launcher: the table of actions, and its limits */
     FRAME_MEANS = 29,       /* a launcher: what it can do, and what its user agreed to */
     FRAME_MEMBER = 30,      /* a launcher of several: that it lives, and what its ranks do */
+    FRAME_NODE_LIFE = 31,   /* the site's controller: where a node is in its life */
     FRAME_TYPE_COUNT
 };
 

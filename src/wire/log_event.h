@@ -40,6 +40,7 @@ enum log_event_kind {
     LOG_EVENT_NODES,     /* value: how many nodes the job has */
     LOG_EVENT_COMPLETED, /* the program reports that its training is complete */
     LOG_EVENT_WENT_ON,   /* steps were counted on after an error */
+    LOG_EVENT_PASSED,    /* a value that was NaN is a number again */
 };
 
 struct log_event {

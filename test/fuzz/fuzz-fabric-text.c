@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
     struct topology topology = { .list = NULL };
-    struct host_list list = { .host = NULL };
+    struct host_names list = { .host = NULL };
     struct perftest result = { .bytes = 0 };
     struct err err = { "" };
     char *copy = malloc(size + 1);

@@ -16,6 +16,7 @@
 #include "wire/finding.h"
 #include "wire/frame.h"
 #include "wire/member.h"
+#include "wire/node_life.h"
 #include "wire/policy_table.h"
 #include "wire/verdict.h"
 
@@ -78,6 +79,7 @@ READ_WRITE_READ(struct outcome, outcome_get, outcome_put, nothing_fini)
 READ_WRITE_READ(struct places, places_get, places_put, nothing_fini)
 READ_WRITE_READ(struct policy_table, policy_table_get, policy_table_put, nothing_fini)
 READ_WRITE_READ(struct member, member_get, member_put, nothing_fini)
+READ_WRITE_READ(struct node_life, node_life_get, node_life_put, nothing_fini)
 READ_WRITE_READ(struct policy_means, policy_means_get, policy_means_put, nothing_fini)
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
@@ -146,6 +148,7 @@ static void (*const tries[])(struct reader in) = {
     [FRAME_POLICY] = try_policy_table_get,
     [FRAME_MEANS] = try_policy_means_get,
     [FRAME_MEMBER] = try_member_get,
+    [FRAME_NODE_LIFE] = try_node_life_get,
     [FRAME_CHECK] = try_check_get,
     [FRAME_ENVIRONMENT] = try_environment_get,
     [FRAME_REQUEST] = try_request_get,

@@ -16,9 +16,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void hear(void *arg, uint16_t type, const struct buf *payload)
 {
     struct buf *output = arg;
+    struct reader in = reader_of(payload->data, payload->size);
+    struct decision decision;
+    struct node_life life;
     struct check check;
 
-    if (type != FRAME_CHECK || check_get(reader_of(payload->data, payload->size), &check) < 0)
+    if ((type != FRAME_CHECK || check_get(in, &check) < 0) &&
+        (type != FRAME_NODE_LIFE || node_life_get(in, &life) < 0) &&
+        (type != FRAME_DECISION || decision_get(in, &decision) < 0))
         abort();
     buf_put(output, payload->data, payload->size);
 }
@@ -46,6 +51,8 @@ static void play(const uint8_t *data, size_t size, struct buf *output)
         if (frame.type == FRAME_TICK &&
             fact_tick_get(reader_of(frame.payload, frame.payload_bytes), &tick) == 0)
             site_core_tick(core, &tick, hear, output);
+        else if (frame.number % 4 == 1) /* as if the controller had written it */
+            site_core_ask(core, &frame);
         else
             site_core_feed(core, &frame);
         data += length;

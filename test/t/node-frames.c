@@ -2,7 +2,8 @@
  *
  *   node-frames findings NODE PID FIRST COUNT   findings with these numbers, of class hardware, to stdout
  *   node-frames program NODE PID FIRST COUNT    the same of class app
- *   node-frames check NODE STATE FIRST          a health check with that state
+ *   node-frames check NODE STATE FIRST          a health check with that state, of stage idle
+ *   node-frames stage NODE STATE FIRST STAGE NAME  the same of a stage and with a name
  *   node-frames owner NODE UID run|pid NAME FIRST  that a run, or a process, of the node belongs to that user
  *   node-frames outcome NODE DECISION FIRST     an outcome of that node
  *   node-frames note FIRST                      a frame that no node may send
@@ -96,15 +97,15 @@ static void findings(struct buf *out, char **argv, unsigned class)
     }
 }
 
-static void check(struct buf *out, char **argv)
+static void check(struct buf *out, char **argv, const char *stage, const char *name)
 {
     struct check check = { .mono_ns = time_mono_ns(),
                            .real_ns = time_real_ns(),
-                           .state = (uint8_t)check_state_of(argv[3]),
-                           .stage = "idle",
-                           .name = "gemm" };
+                           .state = (uint8_t)check_state_of(argv[3]) };
     struct buf payload = { 0 };
 
+    snprintf(check.stage, sizeof(check.stage), "%s", stage);
+    snprintf(check.name, sizeof(check.name), "%s", name);
     snprintf(check.node, sizeof(check.node), "%s", argv[2]);
     check_put(&payload, &check);
     put(out, sender_of("node-", argv[2]), strtoull(argv[4], NULL, 10), FRAME_CHECK, &payload);
@@ -211,7 +212,9 @@ int main(int argc, char **argv)
     } else if (argc == 6 && strcmp(argv[1], "program") == 0) {
         findings(&out, argv, FINDING_CLASS_APP);
     } else if (argc == 5 && strcmp(argv[1], "check") == 0) {
-        check(&out, argv);
+        check(&out, argv, "idle", "gemm");
+    } else if (argc == 7 && strcmp(argv[1], "stage") == 0) {
+        check(&out, argv, argv[5], argv[6]);
     } else if (argc == 7 && strcmp(argv[1], "owner") == 0) {
         owner(&out, argv);
     } else if (argc == 5 && strcmp(argv[1], "outcome") == 0) {

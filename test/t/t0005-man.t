@@ -73,4 +73,7 @@ for page in "$SOURCE"/man/*.scd; do
         skip "${page##*/} is good scdoc" "no scdoc here"
     fi
 done
+
+"$SOURCE/tools/thresholds" --check "$LOCKSTEP" >"$TAP/out" 2>&1
+tap_result $? "lockstep.yaml(5) has the thresholds of the program: tools/thresholds writes them"
 done_testing

@@ -8,6 +8,10 @@
 
 nodes_begin
 
+# Without a token nobody joins anything.
+LOCKSTEP_TOKEN_FILE=$TAP/no-token exits 2 "a launcher without a token is refused at once" timeout 20 "$LOCKSTEP" run --name none --nnodes 2 -n 1 -- true
+has "with the name of the file" "token for .*no-token: No such file" "$TAP/err"
+
 # Two nodes from start to end.
 launch plain n1 2 2 200
 launch plain n2 2 2 200
@@ -61,6 +65,7 @@ await ended lost n2 n3
 is "a spare takes the place of a lost first node" "$(cat "$TAP/lost/n2.status" "$TAP/lost/n3.status" | tr '\n' ' ')" '0 0 '
 has "with its ranks" 'attempt [1-9]: ranks 0 to 1 of 4 on n3' "$TAP/lost/n3.err"
 has "the other node keeps its own" 'attempt [1-9]: ranks 2 to 3 of 4 on n2' "$TAP/lost/n2.err"
+has "and says why it starts again" 'node n1 is lost: no sign of life for 6 s; the ranks start again' "$TAP/lost/n2.err"
 has "they go on from a checkpoint" 'restored from checkpoint of step' "$TAP/lost/n3.out"
 whole lost
 "$LOCKSTEP" why lost >"$TAP/out" 2>"$TAP/err"
@@ -97,6 +102,9 @@ has "with the reason" '1 node is left, at least 2 needed; after: node n2 is lost
 kill -CONT "$stopped"
 await ended stopped n2
 is "the stopped one ends as well" "$(cat "$TAP/stopped/n2.status")" 1
+exits 1 "why knows the reason of the end" "$LOCKSTEP" why stopped
+has "and prints it" '^it ended with status 1: 1 node is left, at least 2 needed; after: node n2 is lost' "$TAP/out"
+lacks "instead of cannot tell" 'cannot tell|nothing is wrong' "$TAP/out"
 whole stopped
 [ $tap_failed = 0 ] || show_run stopped
 await grep -q 'attempt 1: ranks 0 to 0 of 1 on n2' "$TAP/fewer/n2.err"

@@ -58,4 +58,39 @@ score env >"$TAP/out" 2>"$TAP/err"
 has "what is known is not run again" "4 of 4 cases have results" "$TAP/err"
 cmp "$TAP/out" "$TAP/answer"
 tap_result $? "and scores the same"
+
+# Parts of a score, each with results of its own, add up to the whole of it.
+verdicts()
+{
+    "$LOCKSTEP" bench verdicts --all --only crash,hang,desync,corruption --cases 1 --healthy 0 --json "$@"
+}
+
+verdicts --results "$TAP/results" --sum >"$TAP/out" 2>"$TAP/err"
+cmp "$TAP/out" "$TAP/answer"
+tap_result $? "--sum runs nothing and counts the same"
+mkdir "$TAP/parts"
+sed 1d "$TAP/results/results.jsonl" >"$TAP/parts/results.jsonl"
+verdicts --results "$TAP/parts" --sum >"$TAP/out" 2>"$TAP/err"
+status=$?
+[ $status = 3 ]
+tap_result $? "a sum that lacks a case is no score"
+has "and the cases that lack are counted" "1 of 4 cases have no result in .*results.jsonl" "$TAP/err"
+for part in 1/4 2/4 3/4 4/4; do
+    verdicts --results "$TAP/parts" --part $part
+done >"$TAP/out" 2>"$TAP/err"
+[ "$(grep -c "^[0-9]*/4 " "$TAP/err")" = 1 ]
+tap_result $? "four parts run the one case that has no result"
+[ "$(wc -l <"$TAP/parts/results.jsonl")" = 4 ]
+tap_result $? "and store it"
+verdicts --results "$TAP/parts" --sum >"$TAP/out" 2>"$TAP/err"
+status=$?
+[ $status = 0 ] || [ $status = 1 ]
+tap_result $? "then the sum is a score"
+for part in 0/2 3/2 2 1/2x -1/2 1/; do
+    verdicts --results "$TAP/parts" --part $part >"$TAP/out" 2>"$TAP/err"
+    [ $? = 2 ] || break
+done
+has "a part that there is not is refused" "expected K/N" "$TAP/err"
+verdicts --part 1/2 >"$TAP/out" 2>"$TAP/err"
+has "a part without a place for its results, too" "--part needs --results DIR" "$TAP/err"
 done_testing

@@ -323,9 +323,9 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
       const text = `${v.kind}${v.ranks.length === 1 ? ` ${v.ranks[0]}` : ''}`;
       const next = order[i + 1] ? toX(order[i + 1].from) : Infinity;
       const wide = ctx.measureText(text).width, back = left + 14 + wide > LEFT + px; // at the right edge: before its mark
-      if (left < taken || (back ? left - 8 - wide < taken : left + 18 + wide > next)) continue; // no room for words: the list below has them
-      ctx.fillText(text, back ? left - 4 - wide : left + 14, TOP - 16);
-      taken = left + 22 + (back ? 0 : wide);
+      const room = left >= taken && (back ? left - 8 - wide >= taken : left + 18 + wide <= next);
+      if (room) ctx.fillText(text, back ? left - 4 - wide : left + 14, TOP - 16); // else the list below has the words
+      taken = Math.max(taken, left + (room && !back ? 22 + wide : 12));
     }
   }
 

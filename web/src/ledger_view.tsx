@@ -3,11 +3,14 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { BUCKETS } from './ledger';
-import { clock, gpuShort, gpuTime, percent, seconds, trim } from './format';
+import { clock, gpuShort, gpuTime, percent, ranges, seconds, trim } from './format';
 import { firstSteps, ledger, ledgers, link, route, steps, verdicts, why } from './model';
-import type { Step } from './types';
+import type { LedgerRow, Step } from './types';
+import { Mfu, MfuQuestion } from './mfu';
 import { color, Empty, Panel, Stat, theme } from './ui';
-import { sentence } from './words';
+import { sentence, severity } from './words';
+
+const AXIS = 48, LANES_SHOWN = 24, LANE_LABEL = 0.11; // pixels left of the chart; verdicts below it; share of its width that a name needs
 
 /* Which kinds of verdicts explain a bucket. */
 const KINDS: Record<string, string[]> = {
@@ -37,12 +40,56 @@ function Waterfall() {
               <td class="track"><i style={{ left: `${(b.from / total) * 100}%`, width: `${Math.max(0.15, ((b.to - b.from) / total) * 100)}%`, background: b.color }} /></td>
               <td class="num">{gpuShort(b.value)}</td>
               <td class="num">{percent(b.value / total)}</td>
-              <td>{mine.slice(0, 2).map((v) => <a class="verdict-link" href={link('now', v.run, { verdict: v.id })} title={sentence(v)}>{v.kind} {v.ranks.length === 1 ? `rank ${v.ranks[0]}` : ''}</a>)}{mine.length > 2 && <span class="dim"> and {mine.length - 2} more</span>}</td>
+              <td>{mine.slice(0, 2).map((v) => <a class="verdict-link" href={link('now', v.run, { verdict: v.id })} title={sentence(v)}>{v.kind} {v.ranks.length ? `${v.ranks.length === 1 ? 'rank' : 'ranks'} ${ranges(v.ranks, v.rank_count)}` : (v.nodes[0] ?? '')}</a>)}{mine.length > 2 && <span class="dim"> and {mine.length - 2} more</span>}</td>
             </tr>
           );
         })}
       </tbody>
     </table>
+  );
+}
+
+interface Intervals { shown: typeof BUCKETS; times: number[]; parts: number[][] } // times in seconds; parts: from the bottom up, in per cent
+
+function intervalsOf(rows: LedgerRow[]): Intervals {
+  const shown = BUCKETS.filter((b) => (rows[rows.length - 1]?.ledger.buckets[b.name] ?? 0) > 0);
+  const stride = Math.max(1, Math.floor(rows.length / 400)), times: number[] = [], parts: number[][] = shown.map(() => []);
+  for (let i = stride; i < rows.length; i += stride) {
+    const before = rows[i - stride].ledger.buckets, now = rows[i].ledger.buckets;
+    const gained = shown.map((b) => Math.max(0, (now[b.name] ?? 0) - (before[b.name] ?? 0)));
+    const sum = gained.reduce((a, b) => a + b, 0);
+    if (sum <= 0) continue;
+    times.push(+new Date(rows[i].time ?? 0) / 1000);
+    let below = 0;
+    gained.forEach((g, k) => parts[k].push((below += g / sum) * 100));
+  }
+  return { shown, times, parts };
+}
+
+/* Below the chart, on its time axis: which verdicts a rise belongs to, the dearest ones. */
+function VerdictLanes({ from, to }: { from: number; to: number }) {
+  const ends: number[] = [], span = to - from || 1;
+  const dear = [...verdicts.value].sort((a, b) => b.cost.gpu_seconds - a.cost.gpu_seconds).slice(0, LANES_SHOWN);
+  const bars = dear.flatMap((v) => {
+    const begin = v.since_time ? +new Date(v.since_time) / 1000 : NaN, end = v.until_time ? +new Date(v.until_time) / 1000 : to;
+    if (!(begin < to && end > from)) return [];
+    return [{ v, left: Math.max(0, (begin - from) / span), right: Math.min(1, (end - from) / span) }];
+  }).sort((a, b) => a.left - b.left).map((bar) => {
+    let lane = ends.findIndex((end) => end <= bar.left);
+    if (lane < 0) lane = ends.length;
+    ends[lane] = Math.max(bar.right, bar.left + LANE_LABEL);
+    return { ...bar, lane };
+  });
+  if (!bars.length) return null;
+  return (
+    <ul class="lanes" aria-label="Verdicts over time" style={{ height: `${ends.length * 22}px` }}>
+      {bars.map(({ v, left, right, lane }) => (
+        <li class={severity(v)} style={{ left: `${Math.min(left, 1 - LANE_LABEL) * 100}%`, top: `${lane * 22}px`, width: `${Math.max(right - left, LANE_LABEL) * 100}%` }}>
+          <i style={{ marginLeft: `${(Math.max(0, left - (1 - LANE_LABEL)) / Math.max(right - left, LANE_LABEL)) * 100}%`, width: `${((right - left) / Math.max(right - left, LANE_LABEL)) * 100}%` }} />
+          <a href={link('now', v.run, { verdict: v.id })} title={sentence(v)}>{v.kind} {v.ranks.length ? ranges(v.ranks, v.rank_count) : v.nodes[0] ?? ''}</a>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -53,32 +100,24 @@ function OverTime() {
   useEffect(() => {
     const element = box.current;
     if (!element || rows.length < 3) return;
-    const shown = BUCKETS.filter((b) => (rows[rows.length - 1].ledger.buckets[b.name] ?? 0) > 0);
-    const stride = Math.max(1, Math.floor(rows.length / 400)), times: number[] = [], parts: number[][] = shown.map(() => []);
-    for (let i = stride; i < rows.length; i += stride) {
-      const before = rows[i - stride].ledger.buckets, now = rows[i].ledger.buckets;
-      const gained = shown.map((b) => Math.max(0, (now[b.name] ?? 0) - (before[b.name] ?? 0)));
-      const sum = gained.reduce((a, b) => a + b, 0);
-      if (sum <= 0) continue;
-      times.push(+new Date(rows[i].time ?? 0) / 1000);
-      let below = 0;
-      gained.forEach((g, k) => parts[k].push((below += g / sum) * 100));
-    }
+    const { shown, times, parts } = intervalsOf(rows);
     const width = element.clientWidth;
     const axis = { stroke: color('dim'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `11px ${color('font')}` };
     const plot = new uPlot({
       width, height: 220, cursor: { points: { show: false }, y: false }, legend: { show: false }, padding: [8, 8, 0, 0],
       scales: { x: { time: true }, y: { range: [0, 100] } },
-      axes: [{ ...axis, values: (_, values) => values.map((v) => clock(new Date(v * 1000).toISOString())) }, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: 48 }],
+      axes: [{ ...axis, values: (_, values) => values.map((v) => clock(new Date(v * 1000).toISOString())) }, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: AXIS }],
       series: [{}, ...shown.map((b) => ({ label: b.name, stroke: b.color, fill: b.color, width: 0, points: { show: false } })).reverse()],
     }, [times, ...[...parts].reverse()], element); // from the top down: each area covers the lower part of the one before it
     return () => plot.destroy();
   }, [rows.length, theme.value]);
   if (rows.length < 3) return <p class="dim">The ledger is written every five seconds; two intervals are needed.</p>;
+  const { shown, times } = intervalsOf(rows);
   return (
     <>
       <div ref={box} class="chart" role="img" aria-label="Shares of the buckets over time, stacked" />
-      <div class="keys" aria-hidden="true">{BUCKETS.filter((b) => (rows[rows.length - 1].ledger.buckets[b.name] ?? 0) > 0).map((b) => <span><i style={{ background: b.color }} />{b.name}</span>)}</div>
+      {times.length > 1 && <VerdictLanes from={times[0]} to={times[times.length - 1]} />}
+      <div class="keys" aria-hidden="true">{shown.map((b) => <span><i style={{ background: b.color }} />{b.name}</span>)}</div>
     </>
   );
 }
@@ -98,8 +137,7 @@ function Figures({ hours }: { hours: number }) {
     <>
       <Stat name="Learning velocity" tone={velocity === null ? 'unknown' : ''} label={`Learning velocity: ${velocity === null ? 'not known, the program reports no loss' : `${velocity.toPrecision(3)} per GPU-hour`}`}
         value={velocity === null ? 'not known' : `${velocity.toPrecision(3)} / GPU-h`} note={loss ? `(loss ${trim(loss.first)} − ${trim(loss.last)}) ÷ allocated GPU-hours` : 'the program reports no loss'} />
-      <Stat name="MFU" tone="unknown" label="MFU: not known here; lockstep report prints it when the FLOP per token and the peak of a GPU are given" value="see lockstep report"
-        note="tokens/s × FLOP per token ÷ (GPUs × peak FLOP/s)" />
+      <Mfu />
     </>
   );
 }
@@ -128,6 +166,7 @@ export function LedgerView() {
         <Stat name="MTTF" label={`MTTF: ${failures ? seconds(book.wall_seconds / failures) : 'no failure yet'}`} value={failures ? seconds(book.wall_seconds / failures) : '–'} note={failures ? `${seconds(book.wall_seconds)} ÷ ${failures} ${failures === 1 ? 'failure' : 'failures'}` : 'no failure yet'} />
         <Figures hours={total / 3600} />
       </div>
+      <MfuQuestion />
       <Panel title="From allocated to productive" note={book.host_view ? 'host view: no device times' : `${book.steps} steps${book.unfit_steps ? `, ${book.unfit_steps} without a cost` : ''}`}><Waterfall /></Panel>
       <Panel title="Over time"><OverTime /></Panel>
     </div>

@@ -12,12 +12,15 @@ const MARKS: Record<string, string> = { ok: 'ok', limited: 'warn', failed: 'bad'
 /* A node that says nothing is not a healthy one. */
 function stateOf(n: Node, alive: boolean): { mark: string; text: string } {
   const wrong = verdicts.value.filter((v) => v.nodes.includes(n.node) && !v.until_time).length, site = nodeStates.value.get(n.node);
+  const results = checks.value.filter((c) => c.node === n.node), failed = results.filter((c) => c.state === 'failed');
   const silent = alive && n.heard_time && clockNow.value - +new Date(n.heard_time) > QUIET_S * 1000;
-  if (wrong) return { mark: 'warn', text: `${wrong} open` };
+  if (wrong) return { mark: 'warn', text: wrong === 1 ? '1 open verdict' : `${wrong} open verdicts` };
   if (site && (site.state === 'failed' || site.state === 'limited')) return { mark: MARKS[site.state], text: `${site.state}${site.why ? `: ${site.why}` : ''}` };
+  if (failed.length) return { mark: 'bad', text: `check failed: ${failed[0].name}` };
   if (silent) return { mark: 'unknown', text: 'silent' };
   if (!n.heard_time) return { mark: 'unknown', text: 'never heard' };
-  return { mark: 'ok', text: alive ? 'reports' : 'run ended' };
+  const text = alive ? 'reports' : 'run ended';
+  return results.some((c) => c.state === 'ok') ? { mark: 'ok', text } : { mark: 'unknown', text: `${text}, not checked` };
 }
 
 function Findings() {

@@ -9,7 +9,8 @@ import type { Run } from './types';
 function state(r: Run): string {
   if (r.refused) return 'unknown';
   if (r.verdicts_open) return 'warn';
-  return r.steps ? 'ok' : 'unknown';
+  if (r.status) return r.verdicts ? 'warn' : 'unknown';
+  return r.steps && (r.ended || !r.closed) ? 'ok' : 'unknown';
 }
 
 export function Runs() {

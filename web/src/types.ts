@@ -33,7 +33,7 @@ export interface Run {
 }
 export interface Step {
   cursor: number; step: number; attempt: number; column: number; ranks: number; begin_time: string | null;
-  seconds: number; median_work_seconds: number; excess_seconds: number; worst_rank: number; loss?: number | null;
+  seconds: number; median_work_seconds: number; excess_seconds: number; worst_rank: number; loss?: number | null; tokens?: number | null;
 }
 export interface Rank {
   cursor: number; rank: number; attempt: number; node: string | null; pid: number; step: number;

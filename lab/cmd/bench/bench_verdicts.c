@@ -283,8 +283,9 @@ struct bench_verdicts {
     struct bench_verdicts_settings settings;
     struct score_case *cases;
     struct score_result *results;
-    bool *known;
-    uint32_t count, done;
+    bool *known, *skip; /* skip: not to be run, as it is known, or of another part */
+    uint32_t count, done, missing;
+    uint32_t part, parts;     /* of all cases: 1 of 1 */
     struct score_store store; /* dir "" without --results */
     char state[PATH_MAX];
     struct board *board;
@@ -296,6 +297,7 @@ static void bench_fini(struct bench_verdicts *bench)
     free(bench->cases);
     free(bench->results);
     free(bench->known);
+    free(bench->skip);
     free(bench->board);
 }
 
@@ -350,12 +352,44 @@ static int bench_state_open(struct bench_verdicts *bench, struct err *err)
     return 0;
 }
 
+/* Of K/N, cases K, K + N and so on.  A twin is of the part of its case: their ledgers are compared. */
+static bool bench_is_of_part(const struct bench_verdicts *bench, uint32_t number)
+{
+    uint32_t twin = bench->cases[number].twin;
+    uint32_t counts = twin == SCORE_NO_TWIN ? number : twin;
+
+    return counts % bench->parts == bench->part - 1;
+}
+
+static void bench_skip(struct bench_verdicts *bench)
+{
+    for (uint32_t i = 0; i < bench->count; i++)
+        bench->skip[i] = bench->known[i] || bench->settings.sum || !bench_is_of_part(bench, i);
+}
+
+static void bench_add_up(struct bench_verdicts *bench)
+{
+    for (uint32_t i = 0; i < bench->count; i++) {
+        if (bench->known[i] && (bench->settings.sum || bench_is_of_part(bench, i))) {
+            board_add(bench->board, &bench->cases[i], &bench->results[i]);
+            continue;
+        }
+        bench->results[i] = (struct score_result){ .why = "no result; see --part" };
+        bench->missing += bench->settings.sum;
+    }
+    ledger_scores_fill(bench->cases, bench->results, bench->count, &bench->board->ledger_scores);
+    bench_ledger_scores_print(&bench->board->ledger_scores);
+    if (bench->missing)
+        log_error("%u of %u cases have no result in %s", bench->missing, bench->count,
+                  bench->store.path);
+}
+
 static int bench_run(struct bench_verdicts *bench, struct err *err)
 {
     struct score_pool pool = { .cases = bench->cases,
                                .count = bench->count,
                                .jobs = MAX(1, bench->settings.jobs),
-                               .known = bench->known,
+                               .known = bench->skip,
                                .state = bench->state,
                                .keep_all = bench->settings.keep != NULL,
                                .retries = bench->settings.retry,
@@ -363,18 +397,14 @@ static int bench_run(struct bench_verdicts *bench, struct err *err)
                                .arg = bench };
     int result = bench->settings.results ? bench_results_open(bench, err) : 0;
 
+    bench_skip(bench);
     if (result == 0)
         result = bench_state_open(bench, err);
     if (result == 0)
         result = score_pool_run(&pool, err);
     if (!bench->settings.keep && !bench->settings.results && bench->state[0])
         tree_remove(bench->state);
-    for (uint32_t i = 0; i < bench->count; i++) {
-        if (bench->known[i])
-            board_add(bench->board, &bench->cases[i], &bench->results[i]);
-    }
-    ledger_scores_fill(bench->cases, bench->results, bench->count, &bench->board->ledger_scores);
-    bench_ledger_scores_print(&bench->board->ledger_scores);
+    bench_add_up(bench);
     return result;
 }
 
@@ -399,7 +429,11 @@ static void bench_command_text(const struct bench_verdicts_settings *settings, c
     if (settings->jobs > 1)
         used += snprintf(out + used, room - (size_t)used, " --jobs %u", settings->jobs);
     if (settings->retry)
-        snprintf(out + used, room - (size_t)used, " --retry %u", settings->retry);
+        used += snprintf(out + used, room - (size_t)used, " --retry %u", settings->retry);
+    if (settings->part)
+        used += snprintf(out + used, room - (size_t)used, " --part %.20s", settings->part);
+    if (settings->sum)
+        snprintf(out + used, room - (size_t)used, " --sum");
 }
 
 static int bench_page_write(struct bench_verdicts *bench, struct err *err)
@@ -424,9 +458,31 @@ static int bench_page_write(struct bench_verdicts *bench, struct err *err)
     return score_doc_write(&doc, bench->settings.write, err);
 }
 
+static int bench_part_read(const char *text, uint32_t *part, uint32_t *parts)
+{
+    char rest;
+
+    *part = *parts = 1;
+    if (!text || (strspn(text, "0123456789/") == strlen(text) && strlen(text) <= 9 &&
+                  sscanf(text, "%u/%u%c", part, parts, &rest) == 2 && *part > 0 &&
+                  *part <= *parts && *parts <= SCORE_CASES_MAX))
+        return 0;
+    log_error("--part %s: expected K/N, K from 1 to N, N at most %d", text, SCORE_CASES_MAX);
+    return -EINVAL;
+}
+
 static int bench_settings_check(const struct bench_verdicts_settings *settings)
 {
     char names[300];
+
+    if ((settings->part || settings->sum) && !settings->results) {
+        log_error("%s needs --results DIR", settings->sum ? "--sum" : "--part");
+        return -EINVAL;
+    }
+    if (settings->part && settings->sum) {
+        log_error("--sum counts all parts: --part does not go with it");
+        return -EINVAL;
+    }
 
     if (settings->jobs > SCORE_JOBS_MAX) {
         log_error("--jobs %u: at most %d", settings->jobs, SCORE_JOBS_MAX);
@@ -448,6 +504,7 @@ int bench_verdicts_main(int argc, char **argv)
         .cases = calloc(SCORE_CASES_MAX, sizeof(*bench.cases)),
         .results = calloc(SCORE_CASES_MAX, sizeof(*bench.results)),
         .known = calloc(SCORE_CASES_MAX, sizeof(*bench.known)),
+        .skip = calloc(SCORE_CASES_MAX, sizeof(*bench.skip)),
         .board = calloc(1, sizeof(*bench.board)),
     };
     struct bench_verdicts_settings *settings = &bench.settings;
@@ -456,9 +513,10 @@ int bench_verdicts_main(int argc, char **argv)
 
     if (parsed < 0)
         return OPT_EXIT(parsed);
-    if (bench_settings_check(settings) < 0)
+    if (bench_settings_check(settings) < 0 ||
+        bench_part_read(settings->part, &bench.part, &bench.parts) < 0)
         return 2;
-    if (!bench.cases || !bench.results || !bench.known || !bench.board) {
+    if (!bench.cases || !bench.results || !bench.known || !bench.skip || !bench.board) {
         log_error("no memory");
         return 3;
     }
@@ -483,5 +541,7 @@ int bench_verdicts_main(int argc, char **argv)
         board_text(bench.board);
     if (bench.board->score.all.cases == 0 && bench.board->healthies == 0)
         return 3; /* all were skipped: that is no good score */
+    if (bench.missing)
+        return 3;
     return board_good(bench.board) ? 0 : 1;
 }

@@ -39,7 +39,7 @@ static uint64_t log_key_of(const struct log_event *event)
     return hash64_u64(event->log, event->rank);
 }
 
-/* NaN goes on for ever, and a job that is to end may finish its step. */
+/* NaN goes on for ever but where it is seen to pass, and a job that is to end may finish its step. */
 static bool log_may_be_survived(const struct log_event *event)
 {
     return event->kind <= LOG_EVENT_FABRIC && event->kind != LOG_EVENT_WRONG &&
@@ -130,9 +130,35 @@ static int log_drop_before_end(struct log_case *of)
     return 0;
 }
 
+/* A step with a NaN was skipped where the same value is a number in a later one. */
+static int log_drop_passed(struct log_case *of)
+{
+    CLEAN(map_fini) struct map passed = { 0 }; /* log and rank → the last such place */
+    size_t kept = 0;
+
+    for (size_t i = 0; i < of->logs->events; i++) {
+        const struct log_event *event = &of->logs->event[i];
+
+        if (event->kind == LOG_EVENT_PASSED &&
+            log_raise_to(&passed, log_key_of(event), log_event_place(event)) < 0)
+            return -ENOMEM;
+    }
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+        const uint64_t *last = map_get(&passed, log_key_of(event));
+
+        if (event->kind != LOG_EVENT_WRONG || !last || log_event_place(event) > *last)
+            of->item[kept++] = of->item[i];
+    }
+    of->items = kept;
+    return 0;
+}
+
 int log_drop_survived(struct log_case *of)
 {
     int result = log_drop_gone_on(of);
 
+    if (result == 0)
+        result = log_drop_passed(of);
     return result < 0 ? result : log_drop_before_end(of);
 }

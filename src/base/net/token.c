@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -113,17 +114,18 @@ static int token_write_line(int fd, const struct token *token, const char *path,
     return 0;
 }
 
-/* Beside it, then in its place: a reader sees no token or a whole one. */
+/* Beside it, then in its place: a reader sees no token or a whole one.  Other machines may do the same in this directory at the same
+ * time, and have processes of the same number.
+ */
 static int token_put(const char *path, const struct token *token, bool replace, struct err *err)
 {
     char beside[PATH_MAX];
     CLEAN(fd_clean) int fd = -1;
     int result;
 
-    if (snprintf(beside, sizeof(beside), "%s.%d", path, getpid()) >= (int)sizeof(beside))
+    if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
         return err_set(err, -ENAMETOOLONG, "%s: too long", path);
-    unlink(beside);
-    fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = mkostemp(beside, O_CLOEXEC); /* mode 0600 */
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", beside);
     result = token_write_line(fd, token, beside, err);

@@ -95,6 +95,19 @@ static void it_is_made_once_and_read_again(void **state)
     assert_true(token_equal(&one, &two));
 }
 
+/* Several machines share the directory, and number their processes alike. */
+static void another_machine_may_make_it_at_the_same_time(void **state)
+{
+    struct scene *scene = *state;
+    struct token token;
+    char beside[160];
+
+    snprintf(beside, sizeof(beside), "%s.%d", scene->path, getpid());
+    assert_int_equal(mkdir(beside, 0700), 0); /* what has our number there cannot be removed */
+    assert_int_equal(token_read_or_make(scene->path, &token, NULL), 0);
+    assert_int_equal(rmdir(beside), 0);
+}
+
 static void a_file_that_others_read_is_refused(void **state)
 {
     struct scene *scene = *state;
@@ -133,6 +146,8 @@ int main(void)
         cmocka_unit_test(two_tokens_differ_and_one_is_itself),
         cmocka_unit_test(what_is_no_token_is_refused_without_repeating_it),
         cmocka_unit_test_setup_teardown(it_is_made_once_and_read_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_machine_may_make_it_at_the_same_time, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_file_that_others_read_is_refused, setup, teardown),
         cmocka_unit_test(a_rate_lets_a_burst_through_and_then_so_many_a_second),
     };

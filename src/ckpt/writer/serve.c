@@ -156,7 +156,7 @@ static int serve_arena_open(struct writer *writer, const struct message_hello *h
 }
 
 /* On file systems that machines share, reading everything back would load the servers as much as the saves do. */
-static uint32_t shared_parts(int dir_fd)
+static uint32_t serve_parts(int dir_fd)
 {
     static const uint32_t types[] = {
         0x6969,     /* NFS */
@@ -196,7 +196,7 @@ static int serve_hello_take(struct writer *writer, const struct message_hello *h
     if (writer->dir_fd < 0)
         return err_set(err, -errno, "%m");
     writer->hello = *hello;
-    writer->parts = hello->verify_parts ? hello->verify_parts : shared_parts(writer->dir_fd);
+    writer->parts = hello->verify_parts ? hello->verify_parts : serve_parts(writer->dir_fd);
     writer_event(writer, (struct message_event){ .type = EVENT_READY });
     return 0;
 }

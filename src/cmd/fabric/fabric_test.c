@@ -98,7 +98,7 @@ int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err)
 }
 
 static int fabric_hosts_add(const struct fabric_test_options *options,
-                            const struct host_list *hosts, const struct topology *topology,
+                            const struct host_names *hosts, const struct topology *topology,
                             struct fabric_run *run, struct err *err)
 {
     for (uint32_t i = 0; i < hosts->count; i++) {
@@ -128,7 +128,7 @@ static int fabric_test_nodes(const struct fabric_test_options *options,
                              struct err *err)
 {
     CLEAN(free_clean) char *slurm = malloc(SLURM_TEXT);
-    struct host_list hosts = { .host = NULL };
+    struct host_names hosts = { .host = NULL };
     const char *nodes = options->nodes;
     int result = slurm ? 0 : -ENOMEM;
 

@@ -49,8 +49,8 @@ struct bench_verdicts_settings {
     uint32_t cases, healthy, jobs, retry;
     uint64_t seed;
     int64_t healthy_ns;
-    const char *only, *keep, *results, *write;
-    bool all, json;
+    const char *only, *keep, *results, *write, *part;
+    bool all, json, sum;
 };
 
 struct bench_page_settings {

@@ -16,7 +16,7 @@
 #include "control/index/index_private.h"
 #include "core/clean.h"
 
-#define INDEX_VERSION 5              /* of the tables: another one is made anew */
+#define INDEX_VERSION 6              /* of the tables: another one is made anew */
 #define INDEX_APPLICATION 0x4c534958 /* "LSIX" */
 #define BUSY_MS 2000
 
@@ -33,7 +33,7 @@ static const char index_tables[] =
     " sender INT, clock INT, heard_real INT, rate REAL, boot INT, traffic BLOB, UNIQUE (run, node));"
     "CREATE INDEX node_sender ON node (run, sender);"
     "CREATE TABLE step (run INT, col INT, attempt INT, step INT, ranks INT, begin_real INT, duration INT,"
-    " median INT, excess INT, worst INT, shape INT, loss REAL, PRIMARY KEY (run, col)) WITHOUT ROWID;"
+    " median INT, excess INT, worst INT, shape INT, loss REAL, tokens REAL, PRIMARY KEY (run, col)) WITHOUT ROWID;"
     "CREATE INDEX step_number ON step (run, step);"
     "CREATE TABLE shape (id INTEGER PRIMARY KEY AUTOINCREMENT, run INT, hash INT, class INT, items INT,"
     " payload BLOB, UNIQUE (run, hash));"

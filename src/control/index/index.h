@@ -124,7 +124,7 @@ struct index_step {
     int64_t excess_ns;       /* of the rank that is most above it */
     uint32_t worst;          /* that rank */
     uint64_t shape;          /* of the worst rank */
-    double loss;             /* mean of the ranks that reported one; NAN: none did */
+    double loss, tokens;     /* means of the ranks that reported them; NAN: none did */
 };
 
 struct index_shape {

@@ -195,6 +195,14 @@ struct step_asker {
     void *arg;
 };
 
+/* NAN: no rank reported one. */
+static double index_mean(sqlite3_stmt *statement, int column)
+{
+    return sqlite3_column_type(statement, column) == SQLITE_NULL
+               ? NAN
+               : sqlite3_column_double(statement, column);
+}
+
 static int give_step(void *arg, sqlite3_stmt *statement)
 {
     const struct step_asker *asker = arg;
@@ -209,9 +217,8 @@ static int give_step(void *arg, sqlite3_stmt *statement)
         .excess_ns = sqlite3_column_int64(statement, 7),
         .worst = (uint32_t)sqlite3_column_int64(statement, 8),
         .shape = (uint64_t)sqlite3_column_int64(statement, 9),
-        .loss = sqlite3_column_type(statement, 10) == SQLITE_NULL
-                    ? NAN
-                    : sqlite3_column_double(statement, 10),
+        .loss = index_mean(statement, 10),
+        .tokens = index_mean(statement, 11),
     };
 
     row.cursor = row.column + 1;
@@ -226,11 +233,11 @@ int64_t index_steps(struct index *index, const struct index_query *query, index_
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    question_add_text(
-        &question,
-        "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape, loss"
-        " FROM step" OF_RUN,
-        query->run);
+    question_add_text(&question,
+                      "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, "
+                      "worst, shape, loss,"
+                      " tokens FROM step" OF_RUN,
+                      query->run);
     question_add_range(&question, "step", query->step_from, query->step_to);
     question_add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
                        (uint64_t)MAX(0, query->real_to_ns));

@@ -164,11 +164,12 @@ int follower_column(void *arg, const struct column *column)
     index_places_put(follower, column);
     result = index_execute(
         follower->index, follower->err,
-        "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "iiiiiiiiiiid",
-        follower->id, (int64_t)follower->row.steps, (int64_t)column->attempt, (int64_t)column->step,
-        (int64_t)column->have, column->begin_real_ns, column->duration_ns, column->median_ns,
-        column->excess_ns, (int64_t)column->worst, (int64_t)column->shape[column->worst],
-        column->losses ? column->loss_sum / column->losses : (double)NAN);
+        "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiiiiiiiiidd", follower->id, (int64_t)follower->row.steps, (int64_t)column->attempt,
+        (int64_t)column->step, (int64_t)column->have, column->begin_real_ns, column->duration_ns,
+        column->median_ns, column->excess_ns, (int64_t)column->worst,
+        (int64_t)column->shape[column->worst], column_mean(&column->loss),
+        column_mean(&column->tokens));
     if (result == 0)
         follower->row.steps++;
     return result;

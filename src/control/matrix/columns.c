@@ -5,6 +5,7 @@
 #include "control/matrix/columns.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,6 +273,20 @@ static bool columns_first_is_ready(const struct columns *columns)
     return columns_is_complete(columns, 0) || newer >= PATIENCE_STEPS;
 }
 
+static void column_mean_add(struct column_mean *mean, const struct fact_step *step,
+                            enum lockstep_metric metric)
+{
+    if (!(step->metric_set >> metric & 1))
+        return;
+    mean->sum += step->metric[metric];
+    mean->count++;
+}
+
+double column_mean(const struct column_mean *mean)
+{
+    return mean->count ? mean->sum / mean->count : (double)NAN;
+}
+
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,
                  int64_t real_ns, const struct log_mark *at)
 {
@@ -300,10 +315,8 @@ int columns_step(struct columns *columns, const struct fact_step *step, int64_t 
     column->shape[step->rank] = step->shape;
     column->offset[step->rank] = at->offset;
     column->have++;
-    if (step->metric_set >> LOCKSTEP_METRIC_LOSS & 1) {
-        column->loss_sum += step->metric[LOCKSTEP_METRIC_LOSS];
-        column->losses++;
-    }
+    column_mean_add(&column->loss, step, LOCKSTEP_METRIC_LOSS);
+    column_mean_add(&column->tokens, step, LOCKSTEP_METRIC_TOKENS);
     column->duration_ns = MAX(column->duration_ns, step->duration_ns);
     if (real_ns && (!column->begin_real_ns || real_ns < column->begin_real_ns))
         column->begin_real_ns = real_ns;

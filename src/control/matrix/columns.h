@@ -16,6 +16,11 @@
 
 #define COLUMN_RANKS_MAX 262144
 
+struct column_mean { /* of the ranks that reported one */
+    double sum;
+    uint32_t count;
+};
+
 struct column {
     uint32_t attempt;
     uint64_t step;
@@ -23,14 +28,16 @@ struct column {
     int64_t *local_ns;    /* by rank: its own work in this step; -1: not known */
     uint64_t *shape;      /* by rank */
     uint64_t *offset;     /* by rank: where the log has its step; NULL: not known */
-    double loss_sum;      /* of the ranks that reported one */
-    uint32_t losses;
+    struct column_mean loss, tokens;
     int64_t begin_real_ns; /* the first rank's; 0: not known */
     int64_t duration_ns;   /* the longest */
     /* Set when it is given out: */
     int64_t median_ns, excess_ns; /* of the ranks that sent it; excess: of the worst */
     uint32_t worst;
 };
+
+/* NAN: no rank reported one. */
+double column_mean(const struct column_mean *mean);
 
 typedef int column_call(void *arg, const struct column *column); /* 0, or -errno: stop */
 

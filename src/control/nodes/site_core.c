@@ -18,7 +18,6 @@
 #include "core/map.h"
 #include "core/time.h"
 
-#define CHECK_VALID_NS (24 * 3600 * NS_PER_S)
 #define ERROR_COUNTS_NS (3600 * NS_PER_S)
 #define ALL_NS (60 * NS_PER_S) /* so often all nodes are judged: results become old */
 
@@ -33,6 +32,7 @@ struct site_core {
         all_real_ns; /* when all nodes were judged; the monotonic clock begins again after a boot */
     bool dirty;
     struct site_orders orders;
+    struct site_limits limits;
     struct finding_counts counts;
 };
 
@@ -43,6 +43,8 @@ int site_core_create(struct site_core **ret)
     if (!core)
         return -ENOMEM;
     site_orders_init(&core->orders);
+    core->limits =
+        (struct site_limits){ .drains = SITE_DRAINS_DEFAULT, .share = SITE_SHARE_DEFAULT };
     *ret = core;
     return 0;
 }
@@ -96,6 +98,11 @@ const struct finding_counts *site_core_counts(const struct site_core *core)
 const struct site_orders *site_core_orders(const struct site_core *core)
 {
     return &core->orders;
+}
+
+const struct site_limits *site_core_limits(const struct site_core *core)
+{
+    return &core->limits;
 }
 
 size_t site_core_nodes(const struct site_core *core)
@@ -222,6 +229,7 @@ static int site_feed_check(struct site_core *core, struct reader in)
     if (check.state == CHECK_OK && check.real_ns > node->worst.real_ns &&
         strcmp(check.stage, CHECK_STAGE_INSPECT) != 0)
         node->worst = (struct finding){ 0 };
+    node_lives_check(node, &check);
     site_node_seen_at(core, node, check.real_ns);
     return 0;
 }
@@ -251,7 +259,11 @@ static int site_feed_environment(struct site_core *core, struct reader in)
 
     if (result == 0)
         result = site_node_get(core, environment.node, &node);
-    return result < 0 ? result : node_owners_take(&node->owners, &environment);
+    if (result < 0)
+        return result;
+    node->served |= environment.count > 1 && strcmp(environment.pair[1].name, NODE_OWNS_RUN) == 0;
+    node->dirty = core->dirty = true;
+    return node_owners_take(&node->owners, &environment);
 }
 
 static int site_feed_outcome(struct site_core *core, struct reader in)
@@ -273,6 +285,20 @@ static int site_feed_decision(struct site_core *core, struct reader in, bool car
     return result < 0 ? result : site_orders_carry(&core->orders, &decision);
 }
 
+/* The same of lives. */
+static int site_feed_life(struct site_core *core, struct reader in, bool carried)
+{
+    struct site_node *node;
+    struct node_life life;
+    int result = carried ? node_life_get(in, &life) : -EPROTO;
+
+    if (result == 0)
+        result = site_node_get(core, life.node, &node);
+    if (result == 0)
+        node_lives_carry(node, &life);
+    return result;
+}
+
 static int site_feed(struct site_core *core, const struct frame *frame, bool carried)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
@@ -288,6 +314,8 @@ static int site_feed(struct site_core *core, const struct frame *frame, bool car
         return site_feed_outcome(core, in);
     case FRAME_DECISION:
         return site_feed_decision(core, in, carried);
+    case FRAME_NODE_LIFE:
+        return site_feed_life(core, in, carried);
     case FRAME_HELLO:
         return site_feed_hello(core, in);
     default:
@@ -305,17 +333,77 @@ int site_core_carry(struct site_core *core, const struct frame *frame)
     return site_feed(core, frame, true);
 }
 
+static void site_ask_request(struct site_core *core, const struct request *request)
+{
+    struct site_node *node = site_node_find(core, request->text);
+
+    if (request->kind == REQUEST_INSPECT)
+        site_orders_request(&core->orders, request);
+    if (node && (request->kind == REQUEST_NODE_OUT || request->kind == REQUEST_NODE_IN)) {
+        node_lives_request(node, request);
+        node->dirty = core->dirty = true;
+    }
+}
+
+static void site_ask_setting(struct site_core *core, const struct fact_setting *setting)
+{
+    if (strcmp(setting->name, SITE_BUDGET) == 0)
+        site_orders_budget(&core->orders, setting->value);
+    else if (strcmp(setting->name, SITE_MODE) == 0)
+        core->limits.mode = setting->value > 0 && setting->value < POLICY_MODE_COUNT
+                                ? (uint8_t)setting->value
+                                : POLICY_OFF;
+    else if (strcmp(setting->name, SITE_BUDGET_DRAINS) == 0)
+        core->limits.drains = setting->value;
+    else if (strcmp(setting->name, SITE_BUDGET_SHARE) == 0)
+        core->limits.share = setting->value;
+    core->all_real_ns = 0; /* all nodes are judged by it */
+}
+
+static void site_ask_verdict(struct site_core *core, const struct verdict *verdict)
+{
+    for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
+        struct site_node *node = site_node_find(core, verdict->node[i]);
+
+        if (!node)
+            continue;
+        node_lives_verdict(node, verdict);
+        node->dirty = core->dirty = true;
+    }
+}
+
+/* Of what the controller did itself. */
+static void site_ask_outcome(struct site_core *core, const struct outcome *outcome)
+{
+    site_orders_outcome(&core->orders, outcome);
+    for (size_t i = 0; i < core->orders.count; i++) {
+        const struct decision *decision = &core->orders.order[i].decision;
+        struct site_node *node = strcmp(decision->id, outcome->decision) == 0
+                                     ? site_node_find(core, decision->node[0])
+                                     : NULL;
+
+        if (node)
+            node->dirty = core->dirty = true;
+    }
+}
+
 void site_core_ask(struct site_core *core, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_setting setting;
     struct request request;
+    struct outcome outcome;
+    struct verdict verdict;
 
     if (frame->type == FRAME_REQUEST && request_get(in, &request) == 0)
-        site_orders_request(&core->orders, &request);
-    if (frame->type == FRAME_SETTING && fact_setting_get(in, &setting) == 0 &&
-        strcmp(setting.name, SITE_BUDGET) == 0)
-        site_orders_budget(&core->orders, setting.value);
+        site_ask_request(core, &request);
+    else if (frame->type == FRAME_SETTING && fact_setting_get(in, &setting) == 0)
+        site_ask_setting(core, &setting);
+    else if (frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
+        site_ask_verdict(core, &verdict);
+    else if (frame->type == FRAME_OUTCOME && outcome_get(in, &outcome) == 0 &&
+             strcmp(outcome.part, SITE_CONTROLLER) == 0)
+        site_ask_outcome(core, &outcome);
 }
 
 /* "node n1" */
@@ -381,7 +469,7 @@ static void site_judge_checks(const struct site_node *node, int64_t now_ns, stru
         const struct check *check = &node->check[i];
         char what[2 * FACT_NAME + 16];
 
-        if (now_ns - check->real_ns > CHECK_VALID_NS)
+        if (now_ns - check->real_ns > NODE_CHECK_VALID_NS)
             continue;
         any = true;
         snprintf(what, sizeof(what), "check %s%s%s", check->name, check->device[0] ? " of " : "",
@@ -405,6 +493,14 @@ static void site_judge_node(const struct site_node *node, int64_t now_ns, struct
     else if (site_rank_of(judged->state) < site_rank_of(CHECK_LIMITED) &&
              now_ns - worst->real_ns <= ERROR_COUNTS_NS)
         judged_set(judged, CHECK_LIMITED, finding_kind_name(worst->kind), worst->text);
+}
+
+static void site_life_emit(const struct site_node *node, site_core_emit *emit, void *arg)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+
+    node_life_put(&payload, &node->life);
+    emit(arg, FRAME_NODE_LIFE, &payload);
 }
 
 static void site_node_emit(struct site_node *node, const struct judged *judged,
@@ -438,7 +534,7 @@ bool site_core_is_due(const struct site_core *core, int64_t real_ns)
         struct judged judged = { 0 };
 
         site_judge_node(core->node[i], real_ns, &judged);
-        if (judged_is_new(core->node[i], &judged))
+        if (judged_is_new(core->node[i], &judged) || node_lives_is_due(core->node[i]))
             return true;
     }
     return site_orders_are_due(&core->orders, real_ns);
@@ -463,9 +559,28 @@ static bool site_core_knows(const void *arg, const char *node)
     return site_core_find(arg, node) != NULL;
 }
 
+static struct lives_view site_lives_view(struct site_core *core, const struct fact_tick *now,
+                                         struct site_decision_sink *output)
+{
+    struct lives_view view = { .core = core,
+                               .orders = &core->orders,
+                               .limits = &core->limits,
+                               .nodes = core->nodes,
+                               .real_ns = now->real_ns,
+                               .emit = site_emit_decision,
+                               .arg = output };
+
+    for (size_t i = 0; i < core->nodes; i++)
+        view.out += node_is_out_by_us(core->node[i]);
+    return view;
+}
+
 int site_core_tick(struct site_core *core, const struct fact_tick *now, site_core_emit *emit,
                    void *arg)
 {
+    struct site_decision_sink output = { .emit = emit, .arg = arg };
+    struct lives_view view = site_lives_view(core, now, &output);
+    int result;
     bool all = now->real_ns - core->all_real_ns >= ALL_NS || now->real_ns < core->all_real_ns;
 
     if (all)
@@ -480,8 +595,11 @@ int site_core_tick(struct site_core *core, const struct fact_tick *now, site_cor
         site_judge_node(node, now->real_ns, &judged);
         if (judged_is_new(node, &judged))
             site_node_emit(node, &judged, now, emit, arg);
+        if (node_lives_tick(&view, node))
+            site_life_emit(node, emit, arg);
     }
     core->dirty = false;
-    return site_orders_tick(&core->orders, now->real_ns, site_core_knows, core, site_emit_decision,
-                            &(struct site_decision_sink){ .emit = emit, .arg = arg });
+    result = site_orders_tick(&core->orders, now->real_ns, site_core_knows, core,
+                              site_emit_decision, &output);
+    return result < 0 ? result : view.result;
 }

@@ -1,9 +1,9 @@
 /* site_core.h - what a site knows of its nodes: frames and a `now` in, states of nodes and decisions out.
  *
  * PURE: it reads no clock, file or socket; the same frames and ticks in the same order give the same output bytes.  Its
- * facts are those that a node's root daemon sent with the node's own token, and the requests and budgets of the site's own
- * people.  Its output is one check for each node whose state changed, with the stage "site" and the name "node", and the
- * decisions on what nodes are to do (site_orders.h).
+ * facts are those that a node's root daemon sent with the node's own token, the requests and budgets of the site's own
+ * people, verdicts of runs that name nodes, and what the controller did.  Its output is one check for each node whose state
+ * changed, with the stage "site" and the name "node", its life (node_lives.h), and decisions (site_orders.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +15,8 @@
 #include <stdint.h>
 
 #include "control/nodes/finding_counts.h"
+#include "control/nodes/node_evidence.h"
+#include "control/nodes/node_lives.h"
 #include "control/nodes/node_owners.h"
 #include "control/nodes/site_orders.h"
 #include "core/buf.h"
@@ -39,6 +41,17 @@ struct site_node {
     struct check *check; /* newest of each device, stage and name */
     size_t checks, check_room;
     struct node_owners owners;
+    struct node_life life; /* state 0: no tick has seen it */
+    struct node_verdict verdict[NODE_VERDICTS];
+    size_t verdicts; /* that ever came: the newest is at (verdicts - 1) % NODE_VERDICTS */
+    bool served;     /* a run was seen on it since it is new, or back */
+    bool checked;    /* a check that tests something passed */
+    char blocked_id[DECISION_ID]; /* the cause for which it is not taken out ... */
+    uint8_t block;                /* ... and the reason, as written: enum life_block */
+    char asked_id[DECISION_ID];   /* what a person asked for last; "": nothing */
+    char asked_who[FACT_NAME];
+    uint8_t asked; /* enum request_kind; 0: it is decided */
+    int64_t asked_argument;
     bool dirty; /* something came since the newest tick */
 };
 
@@ -55,7 +68,7 @@ size_t site_core_bytes(const struct site_core *core);
 int site_core_feed(struct site_core *core, const struct frame *frame);
 /* The same of a fact that an earlier log had: its finding is not counted again. */
 int site_core_carry(struct site_core *core, const struct frame *frame);
-/* What the site's own people ask for and set: requests and settings. */
+/* What the controller writes: requests and settings of the site's own people, verdicts of runs, outcomes of its own. */
 void site_core_ask(struct site_core *core, const struct frame *frame);
 /* -ENOMEM: some output is missing. */
 int site_core_tick(struct site_core *core, const struct fact_tick *now, site_core_emit *emit,
@@ -71,6 +84,7 @@ const struct finding *site_core_finding(const struct site_core *core,
 
 const struct finding_counts *site_core_counts(const struct site_core *core);
 const struct site_orders *site_core_orders(const struct site_core *core);
+const struct site_limits *site_core_limits(const struct site_core *core);
 size_t site_core_nodes(const struct site_core *core);
 const struct site_node *site_core_node(const struct site_core *core, size_t at);
 const struct site_node *site_core_find(const struct site_core *core, const char *node); /* NULL */

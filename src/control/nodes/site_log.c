@@ -168,9 +168,11 @@ static int log_frame(struct site_log *log, const struct frame *frame)
         log->id = (uint64_t)hello.real_ns;
     if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
         log_tick(log, &tick);
-    if (frame->type == FRAME_CHECK || frame->type == FRAME_DECISION)
+    if (frame->type == FRAME_CHECK || frame->type == FRAME_DECISION ||
+        frame->type == FRAME_NODE_LIFE)
         log_output(log, frame);
-    if (frame->type == FRAME_REQUEST || frame->type == FRAME_SETTING) {
+    if (frame->type == FRAME_REQUEST || frame->type == FRAME_SETTING ||
+        frame->type == FRAME_VERDICT || frame->type == FRAME_OUTCOME) {
         site_output_close(log);
         site_core_ask(log->core, frame);
     }
@@ -351,19 +353,45 @@ int site_log_request(struct site_log *log, struct request *request, struct err *
     return site_log_ask(log, FRAME_REQUEST, &payload, err);
 }
 
-int site_log_budget(struct site_log *log, double inspections, struct err *err)
+static double site_log_setting_now(const struct site_log *log, const char *name)
+{
+    const struct site_limits *limits = site_core_limits(log->core);
+
+    return strcmp(name, SITE_MODE) == 0            ? limits->mode
+           : strcmp(name, SITE_BUDGET_DRAINS) == 0 ? limits->drains
+           : strcmp(name, SITE_BUDGET_SHARE) == 0  ? limits->share
+                                                   : site_core_orders(log->core)->budget;
+}
+
+int site_log_set(struct site_log *log, const char *name, double value, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct fact_setting setting = { .real_ns = time_real_ns(),
-                                    .value = inspections,
-                                    .name = SITE_BUDGET,
+                                    .value = value,
                                     .who = "the controller's settings" };
-    double now = site_core_orders(log->core)->budget;
+    double now = site_log_setting_now(log, name);
 
-    if (!(inspections < now) && !(inspections > now))
+    if (!(value < now) && !(value > now))
         return 0;
+    snprintf(setting.name, sizeof(setting.name), "%s", name);
     fact_setting_put(&payload, &setting);
     return site_log_ask(log, FRAME_SETTING, &payload, err);
+}
+
+int site_log_verdict(struct site_log *log, const struct verdict *verdict, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+
+    verdict_put(&payload, verdict);
+    return site_log_ask(log, FRAME_VERDICT, &payload, err);
+}
+
+int site_log_outcome(struct site_log *log, const struct outcome *outcome, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+
+    outcome_put(&payload, outcome);
+    return site_log_ask(log, FRAME_OUTCOME, &payload, err);
 }
 
 uint64_t site_log_on_disk(const struct site_log *log)
@@ -440,6 +468,12 @@ static int site_rotate_node(struct spool_writer *writer, const struct site_node 
     }
     for (size_t i = 0; i < node->owners.runs && result == 0; i++)
         result = site_rotate_owner(writer, node->name, &node->owners.run[i], err);
+    if (result == 0 && node->life.state) { /* behind the checks, which it has counted */
+        CLEAN(buf_fini) struct buf payload = { 0 };
+
+        node_life_put(&payload, &node->life);
+        result = site_rotate_fact(writer, FRAME_NODE_LIFE, &payload, err);
+    }
     if (result == 0 && node->worst.id[0]) {
         CLEAN(buf_fini) struct buf payload = { 0 };
 

@@ -34,8 +34,12 @@ int site_log_turn(struct site_log *log, struct err *err);
 
 /* What the site's own people ask of a node; the next turn decides.  Fills in time and id.  -EAGAIN: too many wait. */
 int site_log_request(struct site_log *log, struct request *request, struct err *err);
-/* A fact of the log, if it is not the one that is there. */
-int site_log_budget(struct site_log *log, double inspections, struct err *err);
+/* A setting (SITE_BUDGET, SITE_MODE ...) as a fact of the log, if it is not the one that is there. */
+int site_log_set(struct site_log *log, const char *name, double value, struct err *err);
+/* A verdict of some run that names nodes: new, changed or over. */
+int site_log_verdict(struct site_log *log, const struct verdict *verdict, struct err *err);
+/* What became of something that the controller did itself. */
+int site_log_outcome(struct site_log *log, const struct outcome *outcome, struct err *err);
 /* Orders with larger numbers are not on disk, and must not be given out. */
 uint64_t site_log_on_disk(const struct site_log *log);
 

@@ -31,6 +31,12 @@ size_t site_orders_bytes(const struct site_orders *orders)
     return orders->room * sizeof(*orders->order);
 }
 
+bool site_action_is_controllers(unsigned action)
+{
+    return action == ACTION_DRAIN || action == ACTION_UNDRAIN || action == ACTION_DOWN ||
+           action == ACTION_ALERT;
+}
+
 /* ---- facts ---- */
 
 void site_orders_request(struct site_orders *orders, const struct request *request)
@@ -46,7 +52,10 @@ void site_orders_outcome(struct site_orders *orders, const struct outcome *outco
     for (size_t i = 0; i < orders->count; i++) {
         struct site_order *order = &orders->order[i];
 
-        snprintf(part, sizeof(part), "node %.*s", SITE_ORDER_NODE, order->decision.node[0]);
+        if (site_action_is_controllers(order->decision.action))
+            snprintf(part, sizeof(part), SITE_CONTROLLER);
+        else
+            snprintf(part, sizeof(part), "node %.*s", SITE_ORDER_NODE, order->decision.node[0]);
         if (strcmp(order->decision.id, outcome->decision) != 0 || order->ended ||
             strcmp(outcome->part, part) != 0)
             continue;
@@ -97,6 +106,11 @@ int site_orders_carry(struct site_orders *orders, const struct decision *decisio
     return orders_keep(orders, decision);
 }
 
+int site_orders_put(struct site_orders *orders, const struct decision *decision)
+{
+    return orders_keep(orders, decision);
+}
+
 /* ---- decisions ---- */
 
 bool site_order_is_open(const struct site_order *order, int64_t real_ns)
@@ -111,6 +125,7 @@ static const struct site_order *orders_open_of(const struct site_orders *orders,
         const struct site_order *order = &orders->order[i];
 
         if (order->decision.state == DECISION_ORDERED && !order->ended &&
+            !site_action_is_controllers(order->decision.action) &&
             strcmp(order->decision.node[0], node) == 0)
             return order;
     }
@@ -123,7 +138,7 @@ static size_t orders_in_an_hour(const struct site_orders *orders, int64_t real_n
     size_t count = 0;
 
     for (size_t i = 0; i < orders->count; i++)
-        count += orders->order[i].number &&
+        count += orders->order[i].number && orders->order[i].decision.action == ACTION_INSPECT &&
                  real_ns - orders->order[i].decision.decided_real_ns < HOUR_NS;
     return count;
 }
@@ -190,8 +205,8 @@ static void orders_expire(struct site_orders *orders, int64_t real_ns, site_orde
             continue;
         order->decision.state = DECISION_EXPIRED;
         snprintf(order->decision.why, sizeof(order->decision.why), "%s",
-                 order->begun ? "the node began it and reported no end before the deadline"
-                              : "the node did not begin it before the deadline");
+                 order->begun ? "it was begun, and no end was reported before the deadline"
+                              : "nobody began it before the deadline");
         emit(arg, &order->decision);
     }
 }

@@ -23,12 +23,13 @@
 #define SITE_BUDGET "budget.inspect"    /* inspections in an hour, of all nodes */
 #define SITE_BUDGET_DEFAULT 60          /* one a minute disturbs no site */
 #define SITE_ORDER_NODE (FACT_NAME - 6) /* "node " and a name fit into the part of an outcome */
+#define SITE_CONTROLLER "controller" /* the part of outcomes of what the controller does itself */
 #define SITE_ORDER_NS (600 * INT64_C(1000000000)) /* from a decision to its deadline */
 
 struct site_order {
     uint64_t number; /* from 1 on, in the order of the log; 0: it was never ordered */
     struct decision decision;
-    bool begun, ended;      /* by the node's word, which is: */
+    bool begun, ended;      /* by the word of its executor, which is: */
     struct outcome outcome; /* the newest */
 };
 
@@ -40,6 +41,9 @@ struct site_orders {
     size_t requests;
     double budget;
 };
+
+/* Drain, undrain, down: the controller does them, for the scheduler; nodes do the others. */
+bool site_action_is_controllers(unsigned action);
 
 typedef void site_orders_emit(void *arg, const struct decision *decision);
 
@@ -54,6 +58,7 @@ int site_orders_carry(struct site_orders *orders, const struct decision *decisio
 void site_orders_budget(struct site_orders *orders, double inspections);
 
 /* ---- decisions ---- */
+int site_orders_put(struct site_orders *orders, const struct decision *decision); /* -ENOMEM */
 /* `is_known`: whether a node has ever sent something.  -ENOMEM: some decision is missing. */
 int site_orders_tick(struct site_orders *orders, int64_t real_ns,
                      bool (*is_known)(const void *arg, const char *node), const void *known_arg,

@@ -94,6 +94,20 @@ static bool report_builder_outcome(struct run_summary *summary, struct reader in
     return true;
 }
 
+/* Several nodes: the end follows from a node, or from the policy, and not from a rank. */
+static void report_builder_reason(struct report_builder *builder, const struct decision *decision)
+{
+    if (decision->state != DECISION_ORDERED)
+        return;
+    if (decision->action == ACTION_START)
+        builder->stopped_by_rank = true;
+    else if (decision->action == ACTION_STOP)
+        builder->stopped_by_rank = decision->rank_count > 0;
+    else if (decision->action == ACTION_END && decision->target == TARGET_RUN &&
+             decision->argument && (!builder->stopped_by_rank || decision->node_count > 1))
+        snprintf(builder->summary.reason, sizeof(builder->summary.reason), "%.159s", decision->why);
+}
+
 int report_builder_output(struct report_builder *builder, uint16_t type, struct reader in)
 {
     struct run_summary *summary = &builder->summary;
@@ -103,6 +117,7 @@ int report_builder_output(struct report_builder *builder, uint16_t type, struct 
 
     if (type == FRAME_DECISION && decision_get(in, &decision) == 0) {
         report_builder_decision(summary, &decision);
+        report_builder_reason(builder, &decision);
         return 0;
     }
     if (type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)

@@ -30,8 +30,9 @@ struct report_builder {
     struct standstill still;
     uint64_t self;
     bool every_state;
-    bool compaction;    /* its log was compacted while it went on */
-    bool attempt_ended; /* the newest attempt has */
+    bool compaction;      /* its log was compacted while it went on */
+    bool attempt_ended;   /* the newest attempt has */
+    bool stopped_by_rank; /* ... because a rank failed; of launchers on several nodes */
     struct run_summary_restart ended;
     struct run_summary_parts
         parts[RUN_SUMMARY_RESTARTS + 1]; /* of restarts, while they are measured */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -28,6 +29,7 @@
 #define BODY_FINDINGS 1024  /* the site's core keeps some thousand until they are copied */
 #define ORIGINS_MAX (1 << 18)
 #define COPIED_UNKNOWN UINT64_MAX
+#define VERDICT_NEWS_NS (600 * NS_PER_S) /* one that goes on is told again */
 
 int site_node_token(const char *state, const char *node, bool make, struct path *path,
                     struct token *ret, struct err *err)
@@ -64,7 +66,7 @@ static void nodes_open(struct site *site, int64_t now_ns)
     if (path_join(&path, site->state.text, "site.lsf", &err) < 0 ||
         site_log_open(path.text, &site->nodes, &err) < 0)
         log_error("the site's log cannot be used now, facts of nodes are refused: %s", err.text);
-    if (site->nodes && site_log_budget(site->nodes, site->settings.inspections, &err) < 0)
+    if (site->nodes && site_log_set(site->nodes, SITE_BUDGET, site->settings.inspections, &err) < 0)
         log_error("the budget of inspections stays as it was: %s", err.text);
     for (size_t i = 0; i < site->runs; i++)
         site->run[i]->copied = COPIED_UNKNOWN;
@@ -76,13 +78,70 @@ void site_nodes_close(struct site *site)
 }
 
 /* After an error that only a new reading of the log can repair. */
-static void nodes_failed(struct site *site, int result, const struct err *err)
+void site_nodes_failed(struct site *site, int result, const struct err *err)
 {
     if (result == -ESTALE) {
         log_error("reading the site's log again: %s", err->text);
         site_nodes_close(site);
         site->nodes_at_ns = 0;
     }
+}
+
+/* ---- verdicts ---- */
+
+/* Of what its nodes are suspected: what grows with each step, such as its cost, is no news. */
+static bool nodes_verdict_is_news(const struct site *site, const struct verdict *verdict)
+{
+    const struct site_core *core = site_log_core(site->nodes);
+
+    for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
+        const struct site_node *node = site_core_find(core, verdict->node[i]);
+        bool known = !node;
+
+        for (size_t k = 0; k < NODE_VERDICTS && !known; k++) {
+            const struct node_verdict *at = &node->verdict[k];
+
+            known = strcmp(at->id, verdict->id) == 0 && at->open == !verdict->until_real_ns &&
+                    at->layer == verdict->layer &&
+                    strncmp(at->cause, verdict->cause, sizeof(at->cause) - 1) == 0 &&
+                    verdict->decided_real_ns - at->news_real_ns < VERDICT_NEWS_NS;
+        }
+        if (!known)
+            return true;
+    }
+    return false;
+}
+
+void site_nodes_verdict(struct site *site, const struct verdict *verdict)
+{
+    struct verdict *place = NULL;
+
+    if (site->local || !verdict->node_count || !verdict->because_count)
+        return;
+    if (!site->verdict)
+        site->verdict = calloc(SITE_VERDICTS, sizeof(*site->verdict));
+    for (size_t i = 0; i < site->verdicts && !place; i++) {
+        if (strcmp(site->verdict[i].id, verdict->id) == 0)
+            place = &site->verdict[i];
+    }
+    if (!place && site->verdict && site->verdicts < SITE_VERDICTS)
+        place = &site->verdict[site->verdicts++];
+    if (place)
+        *place = *verdict;
+}
+
+static void nodes_take_verdicts(struct site *site)
+{
+    struct err err = { "" };
+
+    for (size_t i = 0; i < site->verdicts && site->nodes; i++) {
+        int result = nodes_verdict_is_news(site, &site->verdict[i])
+                         ? site_log_verdict(site->nodes, &site->verdict[i], &err)
+                         : 0;
+
+        site_nodes_failed(site, result, &err);
+    }
+    site->verdicts = 0;
 }
 
 /* ---- copies ---- */
@@ -212,7 +271,7 @@ static void nodes_rotate(struct site *site)
         if (site->run[i]->log && site->run[i]->copied < all)
             return;
     }
-    nodes_failed(site, site_log_rotate(site->nodes, LOG_MAX, &err), &err);
+    site_nodes_failed(site, site_log_rotate(site->nodes, LOG_MAX, &err), &err);
 }
 
 void site_nodes_turn(struct site *site, int64_t now_ns)
@@ -221,11 +280,13 @@ void site_nodes_turn(struct site *site, int64_t now_ns)
     int result;
 
     nodes_open(site, now_ns);
+    if (site->nodes)
+        nodes_take_verdicts(site);
     if (!site->nodes)
         return;
     result = site_log_turn(site->nodes, &err);
     if (result < 0) {
-        nodes_failed(site, result, &err);
+        site_nodes_failed(site, result, &err);
         return;
     }
     if (nodes_are_loading(site)) /* whose process it names is not known yet */
@@ -261,7 +322,7 @@ static int nodes_node_take(struct site *site, struct ingest *ingest, struct err 
     ingest->status = 503;
     if (ingest->count)
         result = site_log_take(site->nodes, ingest->frame, ingest->count, err);
-    nodes_failed(site, result, err);
+    site_nodes_failed(site, result, err);
     return result;
 }
 

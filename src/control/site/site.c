@@ -40,7 +40,9 @@ static void site_fini(struct site *site)
     free(site->run);
     map_fini(&site->run_by_name);
     index_close(site->index);
+    site_act_fini(&site->act);
     site_nodes_close(site);
+    free(site->verdict);
     audit_fini(&site->audit);
     events_fini(&site->events);
     tls_fini(&site->tls);
@@ -242,6 +244,8 @@ static void site_on_tick(void *arg, int64_t now_ns)
     site_index_mend(site);
     site_index_rebuild(site, now_ns + REBUILD_NS);
     site_nodes_turn(site, now_ns);
+    if (!site->local)
+        site_act_turn(site, now_ns);
     for (size_t i = 0; i < site->runs && !site->local; i++) {
         struct err err = { "" };
 

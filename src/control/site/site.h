@@ -41,6 +41,9 @@ struct site_settings {
     int64_t forget_ns;   /* a run that never reported anything is removed after so long; 0: never */
     int64_t close_ns; /* a run without a launcher, whose ranks are all gone: over after so long */
     uint32_t inspections;                /* of nodes that a site orders in an hour */
+    bool act;                            /* nodes are drained and given back; else a dry run */
+    uint32_t drains;                     /* in an hour */
+    double drain_share;                  /* of the nodes, that may be out by us */
     const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };
 

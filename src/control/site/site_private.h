@@ -92,6 +92,17 @@ struct site_counts {
     uint64_t ingest_sum_us, sync_sum_us;
 };
 
+#define SITE_VERDICTS 64 /* that wait for the site's log */
+
+struct site_act { /* the child that changes a node for the scheduler */
+    pid_t pid;    /* 0: none */
+    int fd;       /* of what it prints */
+    char id[DECISION_ID];
+    char text[512];
+    size_t size;
+    int64_t until_ns, mode_at_ns;
+};
+
 struct site {
     struct site_settings settings;
     struct path state;
@@ -112,6 +123,10 @@ struct site {
     uint64_t index_makings; /* for which the runs' rows were asked for */
     struct site_log *nodes; /* the site's own log; NULL: none, or it cannot be used now */
     int64_t nodes_at_ns;    /* when to try again */
+    struct site_act act;
+    struct verdict
+        *verdict; /* that name nodes, and are not in the site's log yet; NULL: none ever came */
+    size_t verdicts;
     struct site_run **run;
     size_t runs, room;
     struct map run_by_name;
@@ -183,6 +198,13 @@ void site_forget(struct site *site); /* one run that never sent a fact, if there
 /* nodes.c: what nodes send with their own tokens, in the site's log */
 void site_nodes_turn(struct site *site, int64_t now_ns); /* opens the log, ticks, copies */
 void site_nodes_close(struct site *site);
+void site_nodes_failed(struct site *site, int result, const struct err *err);
+void site_nodes_verdict(struct site *site,
+                        const struct verdict *verdict); /* of a run, new or changed */
+
+/* site_act.c: what the controller does to nodes itself */
+void site_act_turn(struct site *site, int64_t now_ns);
+void site_act_fini(struct site_act *act);
 void ingest_node(struct site *site, const char *node, struct http_exchange *exchange);
 
 /* ingest.c */

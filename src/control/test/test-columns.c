@@ -5,6 +5,7 @@
 #include "control/matrix/columns.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,12 +15,14 @@
 #include <cmocka.h>
 
 #include "core/clean.h"
+#include "lockstep/probe.h"
 
 struct given {
     struct {
         uint32_t attempt, have, worst;
         uint64_t step;
         int64_t median_ns, excess_ns;
+        double loss, tokens;
     } column[64];
     size_t count;
     int refuse; /* -errno */
@@ -37,6 +40,8 @@ static int take(void *arg, const struct column *column)
     given->column[given->count].worst = column->worst;
     given->column[given->count].step = column->step;
     given->column[given->count].median_ns = column->median_ns;
+    given->column[given->count].loss = column_mean(&column->loss);
+    given->column[given->count].tokens = column_mean(&column->tokens);
     given->column[given->count++].excess_ns = column->excess_ns;
     return 0;
 }
@@ -78,6 +83,28 @@ static void a_column_comes_when_all_ranks_have_told(void **state)
     assert_int_equal(given.column[1].median_ns, 110);
     assert_int_equal(given.column[1].excess_ns, 390);
     assert_int_equal(position(columns, 70), 70);
+    columns_destroy(columns);
+}
+
+static void means_are_of_the_ranks_that_reported_a_number(void **state)
+{
+    struct fact_step fact = { .duration_ns = 1000 };
+    struct given given = { 0 };
+    struct columns *columns;
+
+    (void)state;
+    assert_int_equal(columns_create(take, &given, &columns), 0);
+    assert_int_equal(columns_world(columns, 3), 0);
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        fact.rank = rank;
+        fact.metric_set = rank < 2 ? 1u << LOCKSTEP_METRIC_TOKENS : 0;
+        fact.metric[LOCKSTEP_METRIC_TOKENS] = 1000 * rank;
+        fact.metric[LOCKSTEP_METRIC_LOSS] = 7; /* not set */
+        columns_step(columns, &fact, 100, 0, &(struct log_mark){ .offset = rank });
+    }
+    assert_int_equal(given.count, 1);
+    assert_true(given.column[0].tokens == 500);
+    assert_true(isnan(given.column[0].loss));
     columns_destroy(columns);
 }
 
@@ -192,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_column_comes_when_all_ranks_have_told),
+        cmocka_unit_test(means_are_of_the_ranks_that_reported_a_number),
         cmocka_unit_test(nobody_is_waited_for_for_ever),
         cmocka_unit_test(ranks_that_are_heard_late_are_in_the_columns_that_wait),
         cmocka_unit_test(a_new_attempt_ends_the_old_one),

@@ -176,7 +176,7 @@ static void a_log_replays_with_requests_budgets_and_decisions(void **state)
     snprintf(old, sizeof(old), "%s.old", path);
     log_open(path, &log);
     log_hello(log);
-    assert_int_equal(site_log_budget(log, 1, NULL), 0);
+    assert_int_equal(site_log_set(log, SITE_BUDGET, 1, NULL), 0);
     assert_int_equal(site_log_request(log, &request, NULL), 0);
     site_log_close(log); /* killed before the tick: the next life decides */
     log_open(path, &log);

@@ -195,11 +195,15 @@ static void tests_conclude(const struct judge_state *judge, const struct signals
 {
     for (int series = 0; series < SERIES_COUNT && !tests->since; series++) {
         uint32_t looks = detect_since(&tests->test[series], signals->bar), steps;
+        double least;
 
         if (looks == UINT32_MAX)
             continue;
         steps = history_looks(&judge->history, looks);
-        if (signals_mean_ms(judge, series, rank, steps) >= signals_least_ms(judge, rank, steps))
+        /* As slow on average, and not by a few steps alone: what comes and goes is asked of the hits. */
+        least = signals_least_ms(judge, rank, steps);
+        if (signals_mean_ms(judge, series, rank, steps) >= least &&
+            signals_excess_ms(judge, rank, steps) >= DETECT_KEEP * least)
             tests->since = steps;
     }
 }
@@ -245,7 +249,7 @@ static void tests_forget(struct signals *signals, struct rank_tests *tests)
 /* ---- the job ---- */
 
 /* What leaves the window becomes usual, unless it was a fault. */
-static void job_learn(struct signals *signals)
+static void signals_job_learn(struct signals *signals)
 {
     double left = signals->job_seen >> (HISTORY_STEPS - 1) & 1;
 
@@ -257,14 +261,14 @@ static void job_learn(struct signals *signals)
         (left - signals->job_share) / MIN(JOB_MEMORY, (double)signals->looks - HISTORY_STEPS);
 }
 
-static void job_look(struct signals *signals)
+static void signals_job_look(struct signals *signals)
 {
     double usual = MIN(0.95, MAX(signals->world * signals->summed * USUAL, signals->job_share));
     bool hit = false;
 
     for (uint32_t rank = 0; rank < signals->world && !hit; rank++)
         hit = signals->rank[rank].far;
-    job_learn(signals);
+    signals_job_learn(signals);
     signals->job_seen = signals->job_seen << 1 | hit;
     signals->looks++;
     signals->uneven = detect_hits_step(&signals->job, hit, usual, MAX(JOB_OFTEN, (1 + usual) / 2),
@@ -363,7 +367,7 @@ static void signals_step(struct judge_state *judge)
         tests_look(signals, &signals->rank[rank]);
         tests_conclude(judge, signals, &signals->rank[rank], rank);
     }
-    job_look(signals);
+    signals_job_look(signals);
     signals->far_share = 0;
     memset(signals->usual_off, 0, sizeof(signals->usual_off));
     for (uint32_t rank = 0; rank < signals->world; rank++)

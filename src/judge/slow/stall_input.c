@@ -19,6 +19,8 @@
 
 #define RISEN_LOOKS 3
 #define ALWAYS_LOOKS 12
+#define ALWAYS_TIMES                                                                               \
+    2 /* the least that counts, where no earlier step shows that the wait can be shorter */
 
 const struct stall_rule stall_input_rules[STALL_INPUT_RULES] = {
     { 3, 3 },
@@ -216,8 +218,8 @@ static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
     steps = history_looks(&judge->history, *always ? ALWAYS_LOOKS : RISEN_LOOKS);
     if (input->count < steps + (uint32_t)judge->limits.verdict_warm_up)
         return 0;
-    if (*always && !judge->history.host_view)
-        least = MAX(least, judge->limits.input_always_share);
+    if (*always)
+        least *= ALWAYS_TIMES;
     level = stall_level_median(input, steps, &period);
     if (level - (*always ? 0 : input->past.mean) < least * period)
         return 0;

@@ -24,8 +24,8 @@ static double straggler_off_ms(const struct past_step *past, uint32_t rank)
     return (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
 }
 
-static void pattern_add(struct straggler_pattern *pattern, const struct past_step *past,
-                        bool begins)
+static void straggler_pattern_add(struct straggler_pattern *pattern, const struct past_step *past,
+                                  bool begins)
 {
     if (pattern->hits++ == 0)
         pattern->first = past->step;
@@ -60,7 +60,7 @@ struct straggler_pattern straggler_pattern(const struct judge_state *judge, uint
         pattern.mean_ms += straggler_off_ms(past, rank) / pattern.window;
         if (far) {
             hit_ms[pattern.hits] = straggler_off_ms(past, rank);
-            pattern_add(&pattern, past, !before);
+            straggler_pattern_add(&pattern, past, !before);
         }
         pattern.span += pattern.hits > 0;
         before = far;

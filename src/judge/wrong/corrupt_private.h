@@ -58,6 +58,8 @@ struct rank_values {
     uint32_t count[VALUE_COUNT];
     uint64_t rise_step[VALUE_COUNT]; /* the step since which they are well above what is typical, */
     bool risen[VALUE_COUNT];         /* if they are */
+    bool alone[VALUE_COUNT];         /* in that step all that had not risen were far below it */
+    double height[VALUE_COUNT];      /* of the newest value; 1 and more: a jump */
     uint32_t jump_values[VALUE_COUNT]; /* consecutive values far above it: jumps */
     uint32_t high_values[VALUE_COUNT]; /* consecutive values well above it that are no jumps */
 };

@@ -214,18 +214,45 @@ static double corrupt_value_height(const struct judge_state *judge, struct rank_
     return height;
 }
 
-static void jumps_note(const struct judge_state *judge, struct corrupt_book *book, int which)
+/* Where training diverges, all ranks rise, and chance decides which of them is above the limit a step earlier: a rank that rises is
+ * the first only if those that do not are far below it.
+ */
+static void jumps_note_rises(const struct judge_state *judge, struct corrupt_book *book, int which,
+                             double others)
 {
+    double risen = judge->limits.corrupt_risen_share;
+
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct rank_values *at = &book->rank[rank].values;
-        double risen = judge->limits.corrupt_risen_share, value, height;
+
+        if (at->height[which] > risen && !at->risen[which]) {
+            at->rise_step[which] = corrupt_value_step(judge->job_step, rank);
+            at->alone[which] = others < risen * at->height[which];
+        }
+        at->risen[which] = at->height[which] > risen;
+    }
+}
+
+static void jumps_note(const struct judge_state *judge, struct corrupt_book *book, int which)
+{
+    double risen = judge->limits.corrupt_risen_share, others = 0, value;
+
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        struct rank_values *at = &book->rank[rank].values;
 
         if (!corrupt_value_of(judge->job_step, rank, which, &value) || !field_is_finite(value))
             continue;
-        height = corrupt_value_height(judge, at, which, value);
-        if (height > risen && !at->risen[which])
-            at->rise_step[which] = corrupt_value_step(judge->job_step, rank);
-        at->risen[which] = height > risen;
+        at->height[which] = corrupt_value_height(judge, at, which, value);
+        if (at->height[which] <= risen)
+            others = MAX(others, at->height[which]);
+    }
+    jumps_note_rises(judge, book, which, others);
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        struct rank_values *at = &book->rank[rank].values;
+        double height = at->height[which];
+
+        if (!corrupt_value_of(judge->job_step, rank, which, &value) || !field_is_finite(value))
+            continue;
         at->jump_values[which] = height >= 1 ? at->jump_values[which] + 1 : 0;
         at->high_values[which] = height > risen && height < 1 ? at->high_values[which] + 1 : 0;
         if (!at->risen[which] ||
@@ -237,6 +264,7 @@ static void jumps_note(const struct judge_state *judge, struct corrupt_book *boo
 struct jump {
     uint64_t step; /* in which the first jump that lasts began */
     uint32_t began, ranks, reporters;
+    bool alone; /* those that began are far above the others in that step */
 };
 
 static bool corrupt_rank_began(const struct corrupt_book *book, uint32_t rank, int which,
@@ -250,7 +278,7 @@ static bool corrupt_rank_began(const struct corrupt_book *book, uint32_t rank, i
 static struct jump jumps_count(const struct judge_state *judge, const struct corrupt_book *book,
                                int which)
 {
-    struct jump jump = { .step = UINT64_MAX };
+    struct jump jump = { .step = UINT64_MAX, .alone = true };
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         const struct rank_values *at = &book->rank[rank].values;
@@ -261,8 +289,12 @@ static struct jump jumps_count(const struct judge_state *judge, const struct cor
         if (at->jump_values[which] >= judge->limits.corrupt_jump_steps)
             jump.step = MIN(jump.step, at->rise_step[which]);
     }
-    for (uint32_t rank = 0; rank < judge->model.world; rank++)
-        jump.began += corrupt_rank_began(book, rank, which, jump.step);
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (!corrupt_rank_began(book, rank, which, jump.step))
+            continue;
+        jump.began++;
+        jump.alone &= book->rank[rank].values.alone[which];
+    }
     return jump;
 }
 
@@ -304,7 +336,9 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
     judge_state_find(judge, &draft, &fresh);
 }
 
-/* A jump on most ranks at once comes from the data or the schedule; a jump of a single step comes from its batch. */
+/* A jump on most ranks at once, or of some little before the others, comes from the data or the schedule; a jump of a single step
+ * comes from its batch.
+ */
 static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int which)
 {
     struct jump jump;
@@ -312,7 +346,7 @@ static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int
 
     jumps_note(judge, book, which);
     jump = jumps_count(judge, book, which);
-    if (jump.step == UINT64_MAX || 2 * jump.began > jump.reporters)
+    if (jump.step == UINT64_MAX || 2 * jump.began > jump.reporters || !jump.alone)
         return;
     for (uint32_t rank = 0; rank < judge->model.world && !open; rank++) {
         if (corrupt_rank_began(book, rank, which, jump.step))

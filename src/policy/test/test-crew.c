@@ -292,6 +292,32 @@ static void a_controller_that_was_away_loses_nobody(void **state)
     order_is(scene, ACTION_START, 0);
 }
 
+/* Else the run would wait for it for another lease, and the last launcher leaves before. */
+static void a_controller_that_was_away_does_not_find_who_was_lost_before(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->min = 1;
+    join(scene, "n1", 11);
+    join(scene, "n2", 12);
+    tick(scene);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 0);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 0);
+    passes(scene, 12, &scene->member[0]);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    passes(scene, 2, &scene->member[0]);
+    order_is(scene, ACTION_START, 1);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 1);
+    scene->now_ns += 3600 * NS_PER_S;
+    tick(scene);
+    order_is(scene, ACTION_START, 1);
+    scene->member[1].status = 143;
+    says(scene, &scene->member[1], MEMBER_LEFT, 1);
+    policy_attempt_ended(scene->policy, 1);
+    tick(scene);
+    assert_int_equal(order_is(scene, ACTION_END, 1)->argument, 143);
+}
+
 /* The log could not be written: who came meanwhile was told so, and heard of all the same. */
 static void a_controller_that_could_not_write_loses_nobody(void **state)
 {
@@ -724,6 +750,7 @@ int main(void)
         SCENE(a_node_that_comes_back_with_ranks_is_waited_for),
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
+        SCENE(a_controller_that_was_away_does_not_find_who_was_lost_before),
         SCENE(a_controller_that_could_not_write_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
         SCENE(another_controller_goes_on_with_most_of_the_launchers),

@@ -13,6 +13,7 @@
 #include "core/clean.h"
 #include "core/date.h"
 #include "core/hash.h"
+#include "read/log/log_nan.h"
 #include "read/log/log_tail.h"
 #include "read/log/log_watch.h"
 
@@ -50,6 +51,8 @@ struct log_engine {
     uint32_t rows; /* of the table of patterns */
     struct kernel_reader kernel;
     struct log_watch watch;
+    struct log_nan nan;
+    uint32_t nan_rank; /* of its event */
     struct log_tail tail;
     bool told;   /* there is an event that says how the log ended */
     bool failed; /* there is one that follows from a failure */
@@ -110,6 +113,7 @@ void log_file_begin(struct log_engine *file, struct log_reader *reader,
     file->table = (struct failure_table){ 0 };
     kernel_reader_init(&file->kernel);
     log_watch_begin(&file->watch);
+    file->nan.name[0] = '\0';
     log_tail_begin(&file->tail);
     file->told = file->failed = false;
     log_file_name(source->name, file->name, sizeof(file->name));
@@ -170,6 +174,10 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
     snprintf(event->file, sizeof(event->file), "%s", file->name);
     if (event->kind < LOG_EVENT_FOLLOW)
         log_watch_error(&file->watch);
+    if (event->kind == LOG_EVENT_WRONG) {
+        log_nan_begin(&file->nan, line);
+        file->nan_rank = event->rank;
+    }
     file->failed |=
         event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
     file->told |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
@@ -467,15 +475,23 @@ static uint32_t log_newlines(const char *from, const char *to)
 static int file_went_on(struct log_engine *file, const char *begin, const char *end,
                         uint32_t number)
 {
-    struct log_event event = log_event_new();
+    struct log_event event = log_event_new(), passed = log_event_new();
+    bool went_on = log_watch_step(&file->watch, begin, end);
     struct log_line line;
+    int result = 0;
 
-    if (!log_watch_step(&file->watch, begin, end))
+    if (!went_on && !file->nan.name[0])
         return 0;
     line_read(&line, begin, end, file->source.near_real_ns);
     line.number = number;
+    if (log_nan_passed(&file->nan, &line)) {
+        passed.kind = LOG_EVENT_PASSED;
+        passed.rank = file->nan_rank;
+        result = file_event(file, &line, file->rows + LOG_KEEP_PASSED, &passed);
+    }
     event.kind = LOG_EVENT_WENT_ON;
-    return file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event);
+    return went_on && result == 0 ? file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event)
+                                  : result;
 }
 
 /* The lines of [at, end) behind an error.  What is kept has the number of the last line that matters before it. */

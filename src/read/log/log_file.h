@@ -36,6 +36,7 @@ enum log_keep_other { /* what no row of the table stands for, behind the rows */
     LOG_KEEP_ROOT,
     LOG_KEEP_EXIT,
     LOG_KEEP_WENT_ON,
+    LOG_KEEP_PASSED,
     LOG_KEEP_TAIL,
     LOG_KEEP_KERNEL, /* by kind of event */
     LOG_KEEP_OTHERS = LOG_KEEP_KERNEL + 8,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "read/log/log_nan.h"
 #include "read/log/log_watch.h"
 #include "read/log/tell.h"
 
@@ -48,6 +49,19 @@ static enum tell tail_by_tone(const struct log_line *line, const struct log_even
     return line->level == LINE_WARNING && tell >= TELL_ERROR ? TELL_HINT : TELL_NOTHING;
 }
 
+/* "... kernel: ", "kernel: [", " kernel:[Hardware Error]": a message of the kernel, in all forms in which people copy them */
+static bool tail_is_of_kernel(const char *text, const char *end)
+{
+    static const char word[] = "kernel:";
+    size_t bytes = strlen(word);
+
+    for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, bytes)); at += bytes) {
+        if ((at == text || strchr(" \n", at[-1])) && at + bytes < end && strchr(" [", at[bytes]))
+            return true;
+    }
+    return false;
+}
+
 /* What a line tells; `left`: how many lines follow it. */
 static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_line *line,
                            uint32_t left, struct log_event *event)
@@ -55,7 +69,7 @@ static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_
     enum log_tail_known known;
     enum tell tell;
 
-    if (line->boot_ns || line_find(line, " kernel: ") || line_is_code(line))
+    if (line->boot_ns || tail_is_of_kernel(line->raw, line->end) || line_is_code(line))
         return TELL_NOTHING;
     known = rules->known(rules->user, line);
     if (known == LOG_TAIL_FOLLOWS && line_tone(line) < LINE_WARNED) {
@@ -114,12 +128,31 @@ static const char *tail_first_line(const struct log_tail *tail, uint32_t *lines)
     return at;
 }
 
+/* Is the value that is NaN in this line a number in a later step? */
+static bool tail_nan_passed(const struct log_line *line, const char *at, const char *end)
+{
+    struct log_nan nan;
+
+    for (log_nan_begin(&nan, line); at < end && nan.name[0];) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        struct log_line here;
+
+        stop = stop ? stop : end;
+        line_read(&here, at, stop, 0);
+        if (log_nan_passed(&nan, &here))
+            return true;
+        at = stop + 1;
+    }
+    return false;
+}
+
 /* A log that shows a failure may count steps of other ranks behind it. */
 static bool tail_counts(const struct log_tail_rules *rules, const struct log_line *line,
                         const struct log_event *event, const char *at, const char *end)
 {
-    return rules->failed || event->kind == LOG_EVENT_WRONG ||
-           !tail_went_on(at, end, line_find(line, " NCCL WARN ") != NULL);
+    if (event->kind == LOG_EVENT_WRONG)
+        return !tail_nan_passed(line, at, end);
+    return rules->failed || !tail_went_on(at, end, line_find(line, " NCCL WARN ") != NULL);
 }
 
 /* "RuntimeError:" alone: its words are in the next line. */
@@ -139,14 +172,6 @@ static void tail_join(const struct log_event *told, const char *at, const char *
              (int)MIN((size_t)(stop - at), sizeof(event->text) - bytes - 2), at);
 }
 
-/* Messages of the system are never without errors, of the kernel and of its services. */
-static bool tail_is_of_system(const struct log_tail *tail)
-{
-    static const char word[] = " kernel: ";
-
-    return memmem(tail->text, tail->used, word, strlen(word)) != NULL;
-}
-
 bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *rules,
                     struct log_line *line, struct log_event *event, uint32_t *behind)
 {
@@ -155,7 +180,8 @@ bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *ru
     enum tell best = TELL_NOTHING;
     uint32_t lines;
 
-    if (!rules->failed && tail_is_of_system(tail))
+    /* Messages of the system are never without errors. */
+    if (!rules->failed && tail_is_of_kernel(tail->text, tail->text + tail->used))
         return false;
     for (const char *at = tail_first_line(tail, &lines); at < end; lines--) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));

@@ -145,7 +145,19 @@ bool log_watch_step(struct log_watch *watch, const char *line, const char *end)
     return true;
 }
 
+bool log_watch_step_of(const char *line, const char *end, int64_t *ret)
+{
+    int64_t value = watch_step_in(line, MIN(end, line + 400));
+
+    if (value == NO_STEP)
+        return false;
+    *ret = value;
+    return true;
+}
+
 bool log_watch_is_step(const char *line, const char *end)
 {
-    return watch_step_in(line, MIN(end, line + 400)) != NO_STEP;
+    int64_t value;
+
+    return log_watch_step_of(line, end, &value);
 }

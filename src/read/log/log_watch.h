@@ -32,5 +32,7 @@ void log_watch_error(struct log_watch *watch); /* counts from here */
 /* True: with this line, steps have been counted on often enough to know that the program goes on. */
 bool log_watch_step(struct log_watch *watch, const char *line, const char *end);
 bool log_watch_is_step(const char *line, const char *end); /* does it count a step? */
+/* Which one, in ten-thousandths. */
+bool log_watch_step_of(const char *line, const char *end, int64_t *ret);
 
 #endif

@@ -554,6 +554,28 @@ static void an_end_that_no_verdict_explains_is_never_told_as_well(void **state)
     assert_true(run_summary_unexplained(&summary));
 }
 
+static void text_of(const struct run_summary *summary, char **text);
+
+static void an_end_with_a_reason_is_explained_and_not_well(void **state)
+{
+    struct run_summary summary = {
+        .run = "r1", .ranks = 2, .steps = 8, .ended = true, .status = 1, .reason = "node n2 is lost"
+    };
+    struct json_object *root = run_summary_json(&summary);
+    char *text = NULL;
+
+    (void)state;
+    text_of(&summary, &text);
+    assert_non_null(strstr(text, "it ended with status 1: node n2 is lost\n"));
+    assert_null(strstr(text, "nothing is wrong"));
+    assert_null(strstr(text, "cannot tell"));
+    free(text);
+    expect_json(at(root, "reason"), "\"node n2 is lost\"");
+    expect_json(at(root, "unexplained"), "false");
+    json_object_put(root);
+    assert_int_equal(run_summary_exit(&summary), 1);
+}
+
 static void text_of(const struct run_summary *summary, char **text)
 {
     size_t size;
@@ -662,6 +684,7 @@ int main(void)
         cmocka_unit_test(a_job_without_the_probe_says_why_and_what_to_do),
         cmocka_unit_test(the_exit_status_follows_from_the_account),
         cmocka_unit_test(an_end_that_no_verdict_explains_is_never_told_as_well),
+        cmocka_unit_test(an_end_with_a_reason_is_explained_and_not_well),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,13 +16,13 @@
 #define TOPOLOGY_BYTES (4u << 20)
 #define DIGITS_MAX 9
 
-void host_list_fini(struct host_list *list)
+void host_list_fini(struct host_names *list)
 {
     free(list->host);
-    *list = (struct host_list){ .host = NULL };
+    *list = (struct host_names){ .host = NULL };
 }
 
-static int host_add(struct host_list *list, const char *name, struct err *err)
+static int host_add(struct host_names *list, const char *name, struct err *err)
 {
     if (!name[0])
         return err_set(err, -EINVAL, "an empty name in a list of hosts");
@@ -50,7 +50,7 @@ static size_t host_digits(const char *at, const char *end)
 }
 
 static int host_range_add(const struct host_item *item, const char *at, const char *end,
-                          struct host_list *list, struct err *err)
+                          struct host_names *list, struct err *err)
 {
     size_t digits = host_digits(at, end), more = 0;
     unsigned long from, to;
@@ -79,7 +79,7 @@ static int host_range_add(const struct host_item *item, const char *at, const ch
     return result;
 }
 
-static int host_item_add(const char *at, const char *end, struct host_list *list, struct err *err)
+static int host_item_add(const char *at, const char *end, struct host_names *list, struct err *err)
 {
     const char *open = memchr(at, '[', (size_t)(end - at)), *close;
     struct host_item item = { "", "" };
@@ -107,7 +107,7 @@ static int host_item_add(const char *at, const char *end, struct host_list *list
     return result;
 }
 
-int host_list_parse(const char *text, size_t size, struct host_list *list, struct err *err)
+int host_list_parse(const char *text, size_t size, struct host_names *list, struct err *err)
 {
     const char *end = text + size;
     int result = 0;
@@ -236,7 +236,7 @@ int topology_read(const char *path, struct topology *ret, struct err *err)
 const char *topology_leaf(const struct topology *topology, const char *host)
 {
     for (size_t i = 0; i < topology->count; i++) {
-        const struct host_list *nodes = &topology->list[i].nodes;
+        const struct host_names *nodes = &topology->list[i].nodes;
 
         for (uint32_t n = 0; n < nodes->count; n++) {
             if (strcmp(nodes->host[n], host) == 0)

@@ -18,19 +18,19 @@
 #define HOST_LIST_MAX 65536
 #define HOST_NAME 256
 
-struct host_list {
+struct host_names {
     char (*host)[HOST_NAME]; /* as written, with a port where there is one */
     uint32_t count, room;
 };
 
 /* Appends.  -EINVAL with a sentence; -E2BIG: more than HOST_LIST_MAX. */
-int host_list_parse(const char *text, size_t size, struct host_list *list, struct err *err);
-void host_list_fini(struct host_list *list);
+int host_list_parse(const char *text, size_t size, struct host_names *list, struct err *err);
+void host_list_fini(struct host_names *list);
 
 struct topology_switch {
     char name[64];
-    struct host_list nodes;    /* of a leaf */
-    struct host_list switches; /* below it */
+    struct host_names nodes;    /* of a leaf */
+    struct host_names switches; /* below it */
 };
 
 struct topology {

@@ -332,7 +332,7 @@ static void lists_of_hosts_are_expanded(void **state)
     static const char text[] = "gpu[08-10,12]-ib,login1:9000,[::1]:80";
     static const char *const bad[] = { "",       "a,,b",  "a[",      "a[1",   "a[x]",
                                        "a[2-1]", "a[1-]", "a[1][2]", "a[,1]", "a[0-999999999]" };
-    struct host_list list = { .host = NULL };
+    struct host_names list = { .host = NULL };
     struct err err;
 
     (void)state;

@@ -353,6 +353,51 @@ static void a_gpu_that_lowers_its_clocks_is_named(void **state)
     assert_int_equal(gpu_states(&report, CHECK_OK), 4);
 }
 
+/* ---- sums over all GPUs ---- */
+
+static void all_gpus_have_the_right_sums(void **state)
+{
+    struct verify_report report =
+        gpu_run(&check_gpu_all_reduce, "nccl.log text AllReduce: 1048576 Bytes -> Algo RING proto "
+                                       "SIMPLE channel{Lo..Hi}={0..23}\n");
+
+    (void)state;
+    assert_int_equal(report.count, 2);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 2);
+    gpu_says(&report.result[0], "",
+             "4 GPUs have the right sums: algorithm RING, protocol SIMPLE, 24 channels");
+    assert_string_equal(report.result[1].name, "nccl-all-reduce");
+    assert_true(report.result[1].has_value && report.result[1].value > 0);
+}
+
+static void a_wrong_sum_names_the_gpu_that_has_it(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_all_reduce, "nccl.2.bad-number value 17\n");
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 1);
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 2", "1 of 262144 sums are wrong");
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 2", "at number 17");
+}
+
+static void errors_of_nccl_and_gpus_in_use_are_unknown(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_all_reduce, "nccl.all-reduce error 1\n");
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "", "unhandled cuda error");
+    report = gpu_run(&check_gpu_all_reduce, "nccl.init error 2\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "", "ncclCommInitRank");
+    report = gpu_run(&check_gpu_all_reduce, "nvml.3.processes text 4711 1000\n");
+    assert_int_equal(report.count, 1);
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 3", "in use by process 4711");
+    report = gpu_run(&check_gpu_all_reduce, "cuda.count value 1\n");
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, VERIFY_NOT_APPLICABLE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +420,9 @@ int main(void)
         cmocka_unit_test(gpus_of_one_temperature_are_ok),
         cmocka_unit_test(a_hot_gpu_is_named_if_it_uses_as_much_power),
         cmocka_unit_test(a_gpu_that_lowers_its_clocks_is_named),
+        cmocka_unit_test(all_gpus_have_the_right_sums),
+        cmocka_unit_test(a_wrong_sum_names_the_gpu_that_has_it),
+        cmocka_unit_test(errors_of_nccl_and_gpus_in_use_are_unknown),
     };
     int failed;
 

@@ -141,6 +141,34 @@ bool device_nic(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "r8152 1-1.3:1.0 eth1: ...", "atlantic 0000:81:00.0 enp129s0: ...": as the kernel begins the messages of any interface */
+bool device_netdev(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    char driver[KERNEL_DEVICE], place[KERNEL_DEVICE], name[KERNEL_DEVICE];
+    const char *at = scan->text;
+    size_t bytes;
+
+    scan_word(at, scan->end, " ", driver, sizeof(driver));
+    at += strlen(driver) + 1;
+    if (!driver[0] || at >= scan->end)
+        return false;
+    scan_word(at, scan->end, " ", place, sizeof(place));
+    at += strlen(place) + 1;
+    bytes = strlen(place);
+    if (!bytes || !strchr(place, ':') || place[bytes - 1] == ':' ||
+        !isdigit((unsigned char)place[bytes - 1]) || at >= scan->end)
+        return false;
+    scan_word(at, scan->end, " ", name, sizeof(name));
+    bytes = strlen(name);
+    if (bytes < 3 || name[bytes - 1] != ':' || !isalpha((unsigned char)name[0]))
+        return false;
+    name[bytes - 1] = '\0';
+    if (kernel_is_virtual(name) || !(kernel_begins(name, "e") || kernel_begins(name, "ib")))
+        return false;
+    memcpy(event->device, name, sizeof(name));
+    return true;
+}
+
 /* "e1000e: eno1 NIC Link is Down", "mlx5_core 0000:81:00.0 ens2np0: Link down", "mlx5_5: Port: 1 Link DOWN".  Ports of
  * disks say it, too, and every interface says it once while it is set up.
  */
@@ -375,8 +403,8 @@ bool device_ceph(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const char *const failures[] = { " down",          "hung",
                                             "session lost",   "socket closed",
-                                            "socket error",   "connection reset",
-                                            "bad crc",        "integrity error",
+                                            " error",         "connection reset",
+                                            "bad crc",        "wrong peer",
                                             "timed out",      "locklisted",
                                             "lacklisted",     "reconnect denied",
                                             "dropping dirty", "closed our session" };

@@ -197,6 +197,18 @@ bool host_oom_begins(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "Task in /kubepods/pod1 killed as a result of limit of /kubepods/pod1": older kernels; the process follows as well. */
+bool host_oom_limit(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    if (scan->found != scan->text || scan->after >= scan->end || *scan->after != '/' ||
+        !scan_find(scan->after, scan->end, " killed as a result of limit of "))
+        return false;
+    event->more = KERNEL_OOM_CGROUP;
+    event->opens = true;
+    event->follows = 1;
+    return true;
+}
+
 /* "INFO: task python3:1234 blocked for more than 120 seconds."; newer kernels say what it waits for in between. */
 bool host_blocked(const struct kernel_scan *scan, struct kernel_event *event)
 {

@@ -29,7 +29,7 @@ void kernel_reader_init(struct kernel_reader *reader)
         uint8_t slot = kernel_slot_of(kernel_rules[i].words);
 
         reader->next[i] = reader->head[slot];
-        reader->head[slot] = (uint8_t)(i + 1);
+        reader->head[slot] = (uint16_t)(i + 1);
     }
 }
 
@@ -85,7 +85,7 @@ static bool kernel_may_begin(struct kernel_scan *scan, const struct kernel_rule 
 static size_t kernel_match_at(struct kernel_scan *scan, const char *at, size_t best,
                               struct kernel_event *event)
 {
-    for (uint8_t one = scan->reader->head[kernel_slot_of(at)]; one;
+    for (uint16_t one = scan->reader->head[kernel_slot_of(at)]; one;
          one = scan->reader->next[one - 1]) {
         const struct kernel_rule *rule = &kernel_rules[one - 1];
 
@@ -144,7 +144,9 @@ bool kernel_line_read(struct kernel_reader *reader, const char *line, size_t byt
             best = kernel_match_at(&scan, at, best, &event);
         inside = word;
     }
-    if (best == kernel_rule_count || !event.kind)
+    if (best == kernel_rule_count && !words_unlisted(&scan, &event))
+        return false;
+    if (!event.kind)
         return false;
     kernel_finish(&prefix, &event);
     *ret = event;

@@ -54,8 +54,8 @@ struct kernel_event {
 };
 
 struct kernel_reader {
-    uint8_t head[256]; /* rules by the first two characters of their words: 1 + index, 0: none */
-    uint8_t next[256]; /* further rules with the same characters */
+    uint16_t head[256]; /* rules by the first two characters of their words: 1 + index, 0: none */
+    uint16_t next[512]; /* further rules with the same characters */
     char gpu[KERNEL_DEVICE]; /* of the last "The NVIDIA GPU ..." line */
     char sxid_device[KERNEL_DEVICE];
     uint32_t sxid_code; /* whose data lines may follow */

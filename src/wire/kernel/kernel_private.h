@@ -28,7 +28,7 @@ struct kernel_rule {
     bool (*read)(const struct kernel_scan *scan, struct kernel_event *event);
 };
 
-#define KERNEL_RULES 250 /* at most; indexes of a reader have 8 bits */
+#define KERNEL_RULES 500 /* at most; a reader has room for so many */
 extern const struct kernel_rule kernel_rules[];
 extern const size_t kernel_rule_count;
 
@@ -87,6 +87,12 @@ bool words_ata(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_jbd2(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_drm(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event);
+/* A line that no rule knows: by the form that the kernel gives it.  Sets all of `event`. */
+bool words_unlisted(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_sense(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_xfs_alone(const struct kernel_scan *scan, struct kernel_event *event);
+bool host_oom_limit(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_netdev(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_nic(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_writeback(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_lnet(const struct kernel_scan *scan, struct kernel_event *event);

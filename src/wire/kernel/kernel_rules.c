@@ -204,6 +204,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("Sense Key : 0x4", BLOCK, STORAGE, FATAL, REPAIR, STORAGE, "disk hardware error", device_scsi),
     RULE("Sense Key : Medium Error", BLOCK, STORAGE, ERROR, REPAIR, STORAGE, "disk cannot read or write a sector", device_scsi),
     RULE("Sense Key : Hardware Error", BLOCK, STORAGE, FATAL, REPAIR, STORAGE, "disk hardware error", device_scsi),
+    RULE("Add. Sense: ", BLOCK, STORAGE, ERROR, REPAIR, STORAGE, "disk cannot read or write a sector", words_sense),
     RULE("FAILED Result: ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_scsi),
     RULE("rejecting I/O to offline device", BLOCK, STORAGE, FATAL, REPAIR, STORAGE, "disk is offline", device_scsi),
     RULE("rejecting I/O to dead device", BLOCK, STORAGE, FATAL, REPAIR, STORAGE, "disk lost", device_scsi),
@@ -238,6 +239,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("Shutting down filesystem", FILESYSTEM, STORAGE, FATAL, INSPECT, STORAGE, "file system was shut down", device_filesystem),
     RULE("writeback error on ", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system got an error of its disk", words_writeback),
     RULE("XFS (", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system error", words_xfs),
+    RULE("XFS: ", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system error", words_xfs_alone),
     RULE("BTRFS error", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system error", words_btrfs_error),
     RULE("BTRFS warning", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system got an error of its disk", words_btrfs_warning),
     RULE("BTRFS critical", FILESYSTEM, STORAGE, FATAL, INSPECT, STORAGE, "file system is corrupt", device_filesystem),
@@ -261,6 +263,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("Kill process ", OOM, HOST, ERROR, RESTART, HOST_MEMORY, "killed by the kernel for lack of memory", host_killed),
     RULE("oom-kill:constraint=", OOM, HOST, ERROR, RESTART, HOST_MEMORY, "killed by the kernel for lack of memory", host_oom),
     RULE("invoked oom-killer", OOM, HOST, ERROR, RESTART, UNKNOWN, "the kernel is out of memory", host_oom_begins),
+    RULE("Task in ", OOM, HOST, ERROR, RESTART, UNKNOWN, "the kernel is out of memory", host_oom_limit),
     RULE("Kernel panic - not syncing", PANIC, HOST, FATAL, REBOOT, CPU, "kernel panic", NULL),
     RULE("BUG: soft lockup", LOCKUP, HOST, ERROR, INSPECT, CPU, "a CPU is stuck in the kernel", host_lockup),
     RULE("detected hard LOCKUP", LOCKUP, HOST, FATAL, REBOOT, CPU, "a CPU is stuck with interrupts off", host_lockup),
@@ -286,6 +289,6 @@ const struct kernel_rule kernel_rules[] = {
     RULE("traps: ", SEGFAULT, APP, ERROR, RESTART, USER_CODE, "crashed by a trap", host_trap),
 };
 /* clang-format on */
-_Static_assert(COUNT(kernel_rules) <= KERNEL_RULES, "indexes of a reader have 8 bits");
+_Static_assert(COUNT(kernel_rules) <= KERNEL_RULES, "a reader has room for all rules");
 
 const size_t kernel_rule_count = COUNT(kernel_rules);

@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "wire/decision.h"
+#include "wire/finding.h"
 #include "wire/kernel/kernel_private.h"
+#include "wire/verdict.h"
 
 #define WORDS_MAX 20
 
@@ -53,7 +56,8 @@ bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
     static const struct kernel_words words = {
         { "cannot proceed with booting", "annot initialize GSP", "to be reset", "needs a reset",
           "bad register read", "GPU is lost", "GPU lost", "not responding", "in a bad state",
-          "unrecoverable", "Uncorrectable", "Timed out waiting", "annot attach gpu" },
+          "unrecoverable", "Uncorrectable", "Timed out waiting", "annot attach gpu",
+          "bailing out" },
         { "Rate limiting", "off the bus" }
     };
 
@@ -104,18 +108,46 @@ static bool words_is_step(const struct kernel_scan *scan)
 }
 
 /* Commands of programs that the firmware refuses are no failures of the adapter, so "failed" alone is not among these. */
+static const struct kernel_words words_of_nics = {
+    { "tx hang", "Tx hang", "TX hang", "timed out", "timeout", "link loss", "not responding",
+      "unresponsive", "unrecoverable", "irmware error", "FW error", "fatal", "reset failed",
+      "ecovery failed", "is unavailable", "ttempt failed", "Rebuild failed", "aborted",
+      "Reset adapter" },
+    { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink" }
+};
+
 bool words_nic(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    static const struct kernel_words words = {
-        { "tx hang", "Tx hang", "TX hang", "timed out", "timeout", "link loss", "not responding",
-          "unresponsive", "unrecoverable", "irmware error", "FW error", "fatal", "reset failed",
-          "ecovery failed", "is unavailable", "ttempt failed", "Rebuild failed", "aborted" },
-        { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink" }
-    };
-
-    if (scan->found != scan->text || !(words_is_step(scan) || words_failed(scan, &words)))
+    if (scan->found != scan->text || !(words_is_step(scan) || words_failed(scan, &words_of_nics)))
         return false;
     return !words_is_counter(scan) && device_nic(scan, event);
+}
+
+/* "r8152 1-1.3:1.0 eth1: Tx timeout": whatever its driver is called, the kernel names driver, place and interface first. */
+static bool words_netdev(struct kernel_scan *scan, struct kernel_event *event)
+{
+    scan->found = scan->text;
+    if (!device_netdev(scan, event) || words_is_counter(scan) ||
+        !words_failed(scan, &words_of_nics))
+        return false;
+    event->kind = FINDING_NIC;
+    event->class = FINDING_CLASS_FABRIC;
+    event->severity = FINDING_ERROR;
+    event->action = ACTION_INSPECT;
+    event->layer = LAYER_NIC;
+    event->what = "network adapter failed";
+    return true;
+}
+
+bool words_unlisted(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    struct kernel_scan own = *scan;
+
+    *event = (struct kernel_event){ .boot_ns = scan->boot_ns };
+    own.after = own.text;
+    kernel_trust(&own);
+    own.end = MIN(own.end, own.trust_to);
+    return own.trust_from == own.text && words_netdev(&own, event);
 }
 
 /* "dm-0: writeback error on inode 71, offset ..., sector ...", "XFS (sda1): writeback error on sector ..." */
@@ -130,7 +162,7 @@ bool words_writeback(const struct kernel_scan *scan, struct kernel_event *event)
 bool words_lnet(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = { { "imed out", "timeout", "failed", "closed",
-                                                 "unreachable", "error" },
+                                                 "unreachable", "error", "was inactive for" },
                                                { "Skipped", "Using ", "Added " } };
 
     return words_failed(scan, &words) && device_lustre(scan, event);
@@ -213,6 +245,36 @@ bool words_xfs(const struct kernel_scan *scan, struct kernel_event *event)
     };
 
     return words_failed(scan, &words) && device_filesystem(scan, event);
+}
+
+/* "XFS: Internal error XFS_WANT_CORRUPTED_RETURN at line 342 ...": older kernels do not name the disk. */
+bool words_xfs_alone(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const struct kernel_words words = { { "I/O error", "I/O Error", "Internal error",
+                                                 "nternal corruption", "log mount failed",
+                                                 "recovery failed" },
+                                               { "User initiated" } };
+
+    (void)event;
+    return words_failed(scan, &words);
+}
+
+/* "sd 0:0:1:0: [sdb] tag#12 Add. Sense: Unrecovered read error"; much else is asked for, or happens after a reset. */
+bool words_sense(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const char *const failed[WORDS_MAX] = { "read error",
+                                                   "write error",
+                                                   "Write error",
+                                                   "Read error",
+                                                   "hardware error",
+                                                   "nternal target failure",
+                                                   "seek error",
+                                                   "ailure prediction threshold",
+                                                   "reallocat",
+                                                   "medium error",
+                                                   "echanical positioning error" };
+
+    return words_any(scan, failed) && device_scsi(scan, event);
 }
 
 /* What a person typed wrongly is no fault of the disk. */

@@ -80,9 +80,17 @@ static size_t waiters_max(const struct site_run *run)
     return SITE_ORDER_WAITERS_RUN + (policy ? policy_members(policy) : 0);
 }
 
+/* Whoever sends facts of a run says how many launchers it has: they share half of the places, the other half is for runs with few. */
+static bool waiter_is_too_many(const struct site *site, const struct site_run *run)
+{
+    return run->order_waiter_count >= SITE_ORDER_WAITERS_RUN &&
+           (run->order_waiter_count >= waiters_max(run) ||
+            site->order_waiters >= site->order_waiters_max / 2);
+}
+
 static bool waiter_fits(const struct api_call *call, const struct site_run *run)
 {
-    if (run->order_waiter_count >= waiters_max(run))
+    if (waiter_is_too_many(call->site, run))
         reply_error(call->exchange, 429, "%zu clients wait for orders of run '%s' already",
                     run->order_waiter_count, run->dir.run);
     else if (call->site->order_waiters >= call->site->order_waiters_max)
@@ -152,6 +160,7 @@ static struct json_object *api_node_orders_json(const struct site *site, const c
         const struct site_order *order = &orders->order[i];
 
         if (order->number <= after || order->number > on_disk ||
+            site_action_is_controllers(order->decision.action) ||
             !site_order_is_open(order, time_real_ns()) ||
             strcmp(order->decision.node[0], node) != 0)
             continue;

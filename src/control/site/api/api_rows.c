@@ -192,7 +192,8 @@ struct json_object *step_json(const struct index_step *row)
     api_add_seconds(root, "excess_seconds", row->excess_ns);
     rows_add_number(root, "worst_rank", row->worst);
     api_add_hash(root, "shape", row->shape);
-    json_object_object_add(root, "loss", isnan(row->loss) ? NULL : show_number(row->loss));
+    json_object_object_add(root, "loss", show_number(row->loss));
+    json_object_object_add(root, "tokens", show_number(row->tokens));
     return root;
 }
 

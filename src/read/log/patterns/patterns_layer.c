@@ -4,9 +4,23 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <ctype.h>
+
 #include "core/clean.h"
 #include "read/log/matcher.h"
 #include "read/log/patterns/patterns.h"
+
+/* A word, not a part of a name: "num_rdma_ranks" says nothing of the network. */
+static bool layer_word_fits(const char *pattern, const char *text, const char *end)
+{
+    const char *found;
+
+    for (const char *at = text; pattern_fits(pattern, at, end, &found); at = found + 1) {
+        if (found == text || (!isalnum((unsigned char)found[-1]) && found[-1] != '_'))
+            return true;
+    }
+    return false;
+}
 
 unsigned pattern_layer(const char *text, const char *end, unsigned otherwise)
 {
@@ -59,7 +73,7 @@ unsigned pattern_layer(const char *text, const char *end, unsigned otherwise)
     };
 
     for (size_t i = 0; i < COUNT(layers); i++) {
-        if (pattern_fits(layers[i].pattern, text, end, NULL))
+        if (layer_word_fits(layers[i].pattern, text, end))
             return layers[i].layer;
     }
     return otherwise;

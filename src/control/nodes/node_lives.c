@@ -1,0 +1,546 @@
+/* node_lives.c - the transitions of a node, and the decisions to take it out and to give it back.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "control/nodes/node_lives.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/nodes/node_evidence.h"
+#include "control/nodes/site_core.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define DAY_NS (24 * 3600 * NS_PER_S)
+#define HOUR_NS (3600 * NS_PER_S)
+#define NAMING_APART_NS (20 * HOUR_NS) /* one bad day is one naming */
+#define LEMON_NAMINGS 3
+#define LEMON_SPAN_NS                                                                              \
+    (7 *                                                                                           \
+     DAY_NS) /* between the first and the last of them: over weeks, not in one bad week's night */
+#define LEMON_FORGET_NS (56 * DAY_NS)
+#define REFAULT_NS (14 * DAY_NS)  /* after it came back */
+#define PASSES 2                  /* of the failed stage, before it may come back */
+#define AGAIN_NS (600 * NS_PER_S) /* a drain that failed is tried again */
+#define SITE_FAULT_NS (600 * NS_PER_S)
+#define SITE_FAULT_SHARE 0.05
+
+unsigned node_stage_rank(const char *stage)
+{
+    static const char *const stages[] = { "quick", "prolog", "deep", "burn" };
+
+    for (unsigned i = 0; i < COUNT(stages); i++) {
+        if (strcmp(stages[i], stage) == 0)
+            return i + 1;
+    }
+    return 0;
+}
+
+bool node_is_out_by_us(const struct site_node *node)
+{
+    return (node->life.state == NODE_OUT || node->life.state == NODE_VERIFIED) &&
+           node->life.reason[0];
+}
+
+bool node_lives_is_due(const struct site_node *node)
+{
+    return !node->life.state || node->life.state == NODE_SUSPECT ||
+           (node->life.state == NODE_VERIFIED && !node->life.by_person && !node->life.refault);
+}
+
+/* ---- facts ---- */
+
+/* While it is out, whole stages count: one that fails begins anew. */
+void node_lives_check(struct site_node *node, const struct check *check)
+{
+    struct node_life *life = &node->life;
+    unsigned rank = node_stage_rank(check->stage);
+
+    node->checked |= rank && check->state == CHECK_OK;
+    if ((life->state != NODE_OUT && life->state != NODE_VERIFIED) || !rank ||
+        rank < node_stage_rank(life->stage) || strcmp(check->name, CHECK_NAME_ALL) != 0 ||
+        check->real_ns <= life->since_real_ns || check->real_ns <= life->pass_real_ns)
+        return;
+    life->passes = check->state == CHECK_OK ? life->passes + 1 : 0;
+    life->pass_real_ns = check->real_ns;
+}
+
+void node_lives_verdict(struct site_node *node, const struct verdict *verdict)
+{
+    struct node_verdict *place = &node->verdict[node->verdicts % NODE_VERDICTS];
+    bool known = false;
+
+    for (size_t i = 0; i < NODE_VERDICTS && !known; i++) {
+        known = strcmp(node->verdict[i].id, verdict->id) == 0;
+        if (known)
+            place = &node->verdict[i];
+    }
+    node->verdicts += !known;
+    *place = (struct node_verdict){ .kind = verdict->kind,
+                                    .layer = verdict->layer,
+                                    .confidence = verdict->confidence,
+                                    .since_real_ns = verdict->since_real_ns,
+                                    .news_real_ns =
+                                        MAX(verdict->decided_real_ns, verdict->until_real_ns),
+                                    .open = !verdict->until_real_ns };
+    snprintf(place->id, sizeof(place->id), "%s", verdict->id);
+    snprintf(place->cause, sizeof(place->cause), "%.63s", verdict->cause);
+}
+
+void node_lives_request(struct site_node *node, const struct request *request)
+{
+    node->asked = request->kind;
+    node->asked_argument = request->argument;
+    memcpy(node->asked_id, request->id, sizeof(node->asked_id));
+    memcpy(node->asked_who, request->who, sizeof(node->asked_who));
+}
+
+void node_lives_carry(struct site_node *node, const struct node_life *life)
+{
+    node->life = *life;
+    node->served = life->state == NODE_IN_SERVICE || life->before == NODE_IN_SERVICE;
+    node->checked = life->state != NODE_NEW;
+}
+
+/* ---- transitions ---- */
+
+static bool life_move(struct site_node *node, const struct lives_view *view, unsigned state,
+                      const char *why)
+{
+    struct node_life *life = &node->life;
+
+    life->state = (uint8_t)state;
+    life->since_real_ns = view->real_ns;
+    snprintf(life->why, sizeof(life->why), "%s", why);
+    return true;
+}
+
+static int64_t life_naming(const struct node_life *life, uint32_t back)
+{
+    return life->naming_real_ns[(life->namings - 1 - back) % NODE_NAMINGS];
+}
+
+/* A user's word names no node for good. */
+static void life_name(struct node_life *life, const struct node_evidence *evidence, int64_t now_ns)
+{
+    uint32_t kept;
+
+    if (!evidence->proven)
+        return;
+    life->refault |= strcmp(life->cause, evidence->cause) == 0 && life->back_real_ns &&
+                     now_ns - life->back_real_ns < REFAULT_NS;
+    snprintf(life->cause, sizeof(life->cause), "%s", evidence->cause);
+    if (life->namings && now_ns - life_naming(life, 0) < NAMING_APART_NS)
+        return;
+    life->naming_real_ns[life->namings++ % NODE_NAMINGS] = now_ns;
+    kept = MIN(life->namings, NODE_NAMINGS);
+    for (uint32_t i = LEMON_NAMINGS - 1; i < kept; i++) {
+        int64_t first = life_naming(life, i);
+
+        life->lemon |= now_ns - first >= LEMON_SPAN_NS && now_ns - first <= LEMON_FORGET_NS;
+    }
+}
+
+static bool life_suspect(struct site_node *node, const struct lives_view *view,
+                         const struct node_evidence *evidence)
+{
+    node->life.before = node->life.state;
+    life_name(&node->life, evidence, view->real_ns);
+    return life_move(node, view, NODE_SUSPECT, evidence->why);
+}
+
+/* ---- what became of orders ---- */
+
+static const struct site_order *life_newest_order(const struct lives_view *view,
+                                                  const struct site_node *node)
+{
+    const struct site_orders *orders = view->orders;
+
+    for (size_t i = orders->count; i > 0; i--) {
+        const struct site_order *order = &orders->order[i - 1];
+
+        if (order->number && site_action_is_controllers(order->decision.action) &&
+            strcmp(order->decision.node[0], node->name) == 0)
+            return order;
+    }
+    return NULL;
+}
+
+static bool life_apply_out(struct site_node *node, const struct lives_view *view,
+                           const struct site_order *order)
+{
+    struct node_life *life = &node->life;
+    bool ours = order->outcome.result == OUTCOME_DONE;
+    char why[sizeof(life->why)];
+
+    snprintf(life->reason, sizeof(life->reason), "%s", ours ? order->decision.why : "");
+    snprintf(why, sizeof(why), "%.120s%s%.60s", ours ? order->decision.why : order->outcome.text,
+             ours && order->outcome.text[0] ? "; " : "", ours ? order->outcome.text : "");
+    life->passes = 0;
+    life->pass_real_ns = view->real_ns;
+    node->served = false;
+    return life_move(node, view, NODE_OUT, why);
+}
+
+static bool life_apply_back(struct site_node *node, const struct lives_view *view,
+                            const struct site_order *order)
+{
+    struct node_life *life = &node->life;
+
+    life->back_real_ns = view->real_ns;
+    life->reason[0] = life->stage[0] = '\0';
+    life->before = 0;
+    life->by_person = life->refault = false;
+    if (life->lemon)
+        life->namings = 0; /* stage deep has passed */
+    life->lemon = false;
+    node->served = false;
+    node->worst = (struct finding){ 0 };
+    return life_move(node, view, NODE_BACK, order->outcome.text);
+}
+
+/* DONE, or NOT_EXECUTED: somebody else had taken it out already. */
+static bool life_apply(struct site_node *node, const struct lives_view *view)
+{
+    const struct site_order *order = life_newest_order(view, node);
+    bool out = node->life.state == NODE_OUT || node->life.state == NODE_VERIFIED;
+
+    if (!order || !order->ended || order->outcome.ended_real_ns <= node->life.since_real_ns)
+        return false;
+    if (order->decision.action == ACTION_UNDRAIN && order->outcome.result == OUTCOME_NOT_EXECUTED)
+        return out && life_apply_out(node, view, order); /* not ours any more */
+    if (order->decision.action == ACTION_UNDRAIN)
+        return out && order->outcome.result == OUTCOME_DONE && life_apply_back(node, view, order);
+    return !out &&
+           (order->outcome.result == OUTCOME_DONE ||
+            order->outcome.result == OUTCOME_NOT_EXECUTED) &&
+           life_apply_out(node, view, order);
+}
+
+/* ---- decisions ---- */
+
+static bool life_check_failed_lately(const struct site_node *node, const char *check,
+                                     int64_t now_ns)
+{
+    for (size_t i = 0; i < node->checks; i++) {
+        if (node->check[i].state == CHECK_FAILED && strcmp(node->check[i].name, check) == 0 &&
+            now_ns - node->check[i].real_ns <= SITE_FAULT_NS)
+            return true;
+    }
+    return false;
+}
+
+/* Many nodes that fail the same check at the same time: what they share is at fault. */
+static size_t life_failing(const struct lives_view *view, const char *check)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < view->nodes; i++)
+        count += life_check_failed_lately(site_core_node(view->core, i), check, view->real_ns);
+    return count;
+}
+
+static size_t life_in_an_hour(const struct lives_view *view, unsigned action)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < view->orders->count; i++) {
+        const struct site_order *order = &view->orders->order[i];
+
+        count += order->number && order->decision.action == action &&
+                 view->real_ns - order->decision.decided_real_ns < HOUR_NS;
+    }
+    return count;
+}
+
+static size_t life_being_taken(const struct lives_view *view)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < view->orders->count; i++)
+        count += view->orders->order[i].decision.action == ACTION_DRAIN &&
+                 view->orders->order[i].decision.state == DECISION_ORDERED &&
+                 !view->orders->order[i].ended;
+    return count;
+}
+
+static enum life_block life_check_mode(const struct lives_view *view, char *why, size_t room)
+{
+    if (view->limits->mode == POLICY_OFF) {
+        snprintf(why, room, "the kill switch is on");
+        return LIFE_BLOCK_OFF;
+    }
+    if (view->limits->mode != POLICY_ACT) {
+        snprintf(why, room, "--act was not given");
+        return LIFE_BLOCK_DRY_RUN;
+    }
+    return LIFE_BLOCK_NONE;
+}
+
+static enum life_block life_check_budgets(const struct lives_view *view,
+                                          const struct node_evidence *evidence, char *why,
+                                          size_t room)
+{
+    size_t failing = evidence->check[0] ? life_failing(view, evidence->check) : 0;
+    size_t out = view->out + life_being_taken(view), hour = life_in_an_hour(view, ACTION_DRAIN);
+    double share = view->limits->share * (double)view->nodes;
+
+    if (failing > 1 && (double)failing > SITE_FAULT_SHARE * (double)view->nodes) {
+        snprintf(why, room,
+                 "%zu of %zu nodes failed check %.40s within 10 min: a fault of the site", failing,
+                 view->nodes, evidence->check);
+        return LIFE_BLOCK_SITE;
+    }
+    if ((double)hour >= view->limits->drains) {
+        snprintf(why, room, "the budget is used up: %g drains in an hour", view->limits->drains);
+        return LIFE_BLOCK_BUDGET;
+    }
+    if ((double)(out + 1) > MAX(share, 1)) {
+        snprintf(why, room, "%zu of %zu nodes are out, the limit is %g %%", out, view->nodes,
+                 100 * view->limits->share);
+        return LIFE_BLOCK_SHARE;
+    }
+    return LIFE_BLOCK_NONE;
+}
+
+static void life_order(struct lives_view *view, const struct site_node *node, unsigned action,
+                       const char *of, unsigned state, const char *why)
+{
+    struct decision decision = { .action = (uint8_t)action,
+                                 .state = (uint8_t)state,
+                                 .target = TARGET_NODES,
+                                 .node_count = 1,
+                                 .step = DECISION_NO_STEP,
+                                 .decided_real_ns = view->real_ns };
+    int result;
+
+    if (state == DECISION_ORDERED)
+        decision.deadline_real_ns = view->real_ns + SITE_ORDER_NS;
+    snprintf(decision.of, sizeof(decision.of), "%s", of);
+    memcpy(decision.node[0], node->name, sizeof(decision.node[0]));
+    snprintf(decision.why, sizeof(decision.why), "%s", why);
+    decision_identify(&decision, "site");
+    result = site_orders_put(view->orders, &decision);
+    if (result == 0)
+        view->emit(view->arg, &decision);
+    else
+        view->result = result;
+}
+
+/* Written once for each cause and reason. */
+static void life_refuse(struct lives_view *view, struct site_node *node, unsigned action,
+                        const char *of, enum life_block block, const char *text)
+{
+    if (node->block == block && strcmp(node->blocked_id, of) == 0)
+        return;
+    node->block = (uint8_t)block;
+    snprintf(node->blocked_id, sizeof(node->blocked_id), "%s", of);
+    life_order(view, node, action, of, DECISION_DRY_RUN, text);
+    if (block == LIFE_BLOCK_SITE)
+        life_order(view, node, ACTION_ALERT, of, DECISION_ORDERED, text);
+}
+
+static bool life_may_order(const struct lives_view *view, const struct site_node *node)
+{
+    const struct site_order *order = life_newest_order(view, node);
+
+    if (!order)
+        return true;
+    if (order->decision.state == DECISION_ORDERED && !order->ended)
+        return false;
+    return order->outcome.result == OUTCOME_DONE ||
+           view->real_ns - order->decision.decided_real_ns >= AGAIN_NS;
+}
+
+static void life_drain(struct lives_view *view, struct site_node *node,
+                       const struct node_evidence *evidence)
+{
+    struct node_life *life = &node->life;
+    char reason[NODE_REASON], why[100], text[sizeof(why) + sizeof(reason) + 8];
+    enum life_block block = life_check_mode(view, why, sizeof(why));
+
+    if (!life_may_order(view, node))
+        return;
+    node_evidence_reason(evidence, reason);
+    if (block == LIFE_BLOCK_NONE)
+        block = life_check_budgets(view, evidence, why, sizeof(why));
+    if (block != LIFE_BLOCK_NONE) {
+        snprintf(text, sizeof(text), "%s; %s", why, reason);
+        life_refuse(view, node, ACTION_DRAIN, evidence->id, block, text);
+        return;
+    }
+    snprintf(life->stage, sizeof(life->stage), "%s",
+             life->lemon || life->refault           ? "deep"
+             : node_stage_rank(evidence->stage) > 0 ? evidence->stage
+                                                    : "prolog");
+    life->by_person = false;
+    node->block = LIFE_BLOCK_NONE;
+    life_order(view, node, ACTION_DRAIN, evidence->id, DECISION_ORDERED, reason);
+}
+
+/* A node that failed again after it was verified needs a person, whatever its checks say. */
+static void life_undrain(struct lives_view *view, struct site_node *node, const char *of)
+{
+    char why[100], text[200];
+    enum life_block block = life_check_mode(view, why, sizeof(why));
+
+    if (!node->life.reason[0] || !life_may_order(view, node))
+        return;
+    if (block == LIFE_BLOCK_NONE) {
+        life_order(view, node, ACTION_UNDRAIN, of, DECISION_ORDERED, node->life.reason);
+        return;
+    }
+    snprintf(text, sizeof(text), "%s; %s", why, node->life.reason);
+    life_refuse(view, node, ACTION_UNDRAIN, of, block, text);
+}
+
+/* ---- what a person asks for ---- */
+
+static void life_refuse_request(struct lives_view *view, struct site_node *node, unsigned action,
+                                const char *why)
+{
+    life_order(view, node, action, node->asked_id, DECISION_EXPIRED, why);
+}
+
+static void life_ask_out(struct lives_view *view, struct site_node *node)
+{
+    struct node_evidence evidence = { .kind = "maintenance" };
+    char reason[NODE_REASON], why[100];
+
+    snprintf(evidence.cause, sizeof(evidence.cause), "%s", node->asked_who);
+    snprintf(evidence.id, sizeof(evidence.id), "%s", node->asked_id);
+    node_evidence_reason(&evidence, reason);
+    if (node_is_out_by_us(node)) {
+        life_refuse_request(view, node, ACTION_DRAIN, "it is out already");
+    } else if (life_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE) {
+        life_refuse_request(view, node, ACTION_DRAIN, why);
+    } else {
+        node->life.by_person = true;
+        snprintf(node->life.stage, sizeof(node->life.stage), "quick");
+        life_order(view, node, ACTION_DRAIN, node->asked_id, DECISION_ORDERED, reason);
+    }
+}
+
+static void life_ask_in(struct lives_view *view, struct site_node *node)
+{
+    const struct node_life *life = &node->life;
+    uint32_t least = life->by_person ? 1 : PASSES;
+    char why[160];
+
+    if (!node_is_out_by_us(node))
+        life_refuse_request(view, node, ACTION_UNDRAIN, "it is not out by lockstep's doing");
+    else if (life_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE)
+        life_refuse_request(view, node, ACTION_UNDRAIN, why);
+    else if (life->passes < least) {
+        snprintf(
+            why, sizeof(why),
+            "stage %s passed %u of %u times since it is out: lockstep request inspect --stage %s",
+            life->stage, life->passes, least, life->stage);
+        life_refuse_request(view, node, ACTION_UNDRAIN, why);
+    } else {
+        life_undrain(view, node, node->asked_id);
+    }
+}
+
+static void life_asked(struct lives_view *view, struct site_node *node)
+{
+    const struct site_order *order = life_newest_order(view, node);
+
+    if (order && order->decision.state == DECISION_ORDERED && !order->ended)
+        life_refuse_request(view, node,
+                            node->asked == REQUEST_NODE_OUT ? ACTION_DRAIN : ACTION_UNDRAIN,
+                            "another order for this node is open");
+    else if (node->asked == REQUEST_NODE_OUT)
+        life_ask_out(view, node);
+    else
+        life_ask_in(view, node);
+    node->asked = 0;
+}
+
+/* ---- one node, one tick ---- */
+
+static bool life_tick_usable(struct lives_view *view, struct site_node *node,
+                             const struct node_evidence *evidence)
+{
+    struct node_life *life = &node->life;
+
+    if (evidence->any)
+        return life_suspect(node, view, evidence);
+    if (life->state == NODE_IN_SERVICE)
+        return false;
+    if (node->served)
+        return life_move(node, view, NODE_IN_SERVICE, "a user's run is on it");
+    if (life->state == NODE_NEW && node->checked)
+        return life_move(node, view, NODE_CHECKED, "a health check passed");
+    return false;
+}
+
+static bool life_tick_suspect(struct lives_view *view, struct site_node *node,
+                              struct node_evidence *evidence)
+{
+    struct node_life *life = &node->life;
+    bool changed = false;
+
+    if (!evidence->any)
+        return life_move(node, view, life->before ? life->before : NODE_NEW,
+                         "what spoke against it is over, or was answered by a check");
+    if (strcmp(life->why, evidence->why) != 0) {
+        life_name(life, evidence, view->real_ns);
+        snprintf(life->why, sizeof(life->why), "%s", evidence->why);
+        changed = true;
+    }
+    if (evidence->proven && !evidence->strong && life->lemon) {
+        evidence->strong = true;
+        snprintf(evidence->kind, sizeof(evidence->kind), "lemon");
+    }
+    if (evidence->strong)
+        life_drain(view, node, evidence);
+    return changed;
+}
+
+static bool life_tick_out(struct lives_view *view, struct site_node *node)
+{
+    struct node_life *life = &node->life;
+    char why[sizeof(life->why)];
+
+    if (life->state == NODE_OUT && life->passes >= (life->by_person ? 1 : PASSES)) {
+        snprintf(why, sizeof(why), "stage %s passed %u times since it is out%s", life->stage,
+                 life->passes,
+                 life->refault ? "; it failed again after an earlier return: a person decides"
+                               : "");
+        return life_move(node, view, NODE_VERIFIED, why);
+    }
+    if (life->state == NODE_VERIFIED && !life->passes)
+        return life_move(node, view, NODE_OUT, "its checks failed again");
+    if (life->state == NODE_VERIFIED && !life->by_person && !life->refault)
+        life_undrain(view, node, "");
+    /* Somebody else took it out, and gave it back. */
+    if (!life->reason[0] && node->served)
+        return life_move(node, view, NODE_IN_SERVICE, "a user's run is on it");
+    return false;
+}
+
+bool node_lives_tick(struct lives_view *view, struct site_node *node)
+{
+    struct node_life *life = &node->life;
+    struct node_evidence evidence;
+    bool changed = false;
+
+    if (!life->state) {
+        memcpy(life->node, node->name, sizeof(life->node));
+        changed = life_move(node, view, NODE_NEW, "it has sent facts with its own token");
+    }
+    changed |= life_apply(node, view);
+    if (node->asked)
+        life_asked(view, node);
+    node_evidence_of(view->core, node, view->real_ns, &evidence);
+    if (life->state == NODE_OUT || life->state == NODE_VERIFIED)
+        changed |= life_tick_out(view, node);
+    else if (life->state == NODE_SUSPECT)
+        changed |= life_tick_suspect(view, node, &evidence);
+    else
+        changed |= life_tick_usable(view, node, &evidence);
+    return changed;
+}

@@ -1,0 +1,39 @@
+/* slurm_site.h - takes a node out of Slurm's hands and gives it back: drain, undrain, down.  It needs an operator's rights.
+ *
+ * Each call looks first, and changes only what is as expected: a node that somebody else drained stays as it is, and only a node that is
+ * still drained with exactly our reason is given back.  It looks again afterwards, so a call whose answer was lost is known to have
+ * worked, or is reported as not known.  Calls block, each scontrol for SLURM_CALL_NS at most.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef LOCKSTEP_SLURM_SITE_H
+#define LOCKSTEP_SLURM_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum slurm_did {
+    SLURM_DID,       /* it is as wanted, by this call or by an earlier one of ours */
+    SLURM_NOT_OURS,  /* somebody else has changed the node; nothing was done */
+    SLURM_REFUSED,   /* by `may`, or by Slurm: no rights */
+    SLURM_FAILED,    /* nothing has changed */
+    SLURM_NOT_KNOWN, /* it was ordered, and nobody knows what became of it */
+};
+
+struct slurm_site {
+    const char *node, *reason;
+    uint64_t job; /* of down: the job of the run that lost the node; 0: none */
+    bool look;    /* only: change nothing */
+    /* Asked right before each change; false with the reason. */
+    bool (*may)(void *arg, char *why, size_t room);
+    void *arg;
+};
+
+/* `ret`: one sentence. */
+enum slurm_did slurm_site_drain(const struct slurm_site *what, char *ret, size_t room);
+enum slurm_did slurm_site_undrain(const struct slurm_site *what, char *ret, size_t room);
+/* A dead node: down if `job` is the only one on it, so that nobody else loses a job; else drain. */
+enum slurm_did slurm_site_down(const struct slurm_site *what, char *ret, size_t room);
+
+#endif
