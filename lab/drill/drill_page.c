@@ -90,8 +90,8 @@ void drill_page_text(const struct drill_page *page, FILE *out)
         fprintf(out, "\n%s\n", section->title);
         for (uint32_t k = 0; k < section->rows; k++)
             drill_text_row(&section->row[k],
-                           k + 1 == section->rows || strcmp(section->row[k].source,
-                                                            section->row[k + 1].source) != 0,
+                           k + 1 == section->rows ||
+                               strcmp(section->row[k].source, section->row[k + 1].source) != 0,
                            out);
         if (section->left_out)
             fprintf(out, "  %u more: --json\n", section->left_out);

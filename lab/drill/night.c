@@ -17,7 +17,8 @@
 
 #define NIGHT_RANKS 4
 #define NIGHT_STEP_LEAST 60
-#define NIGHT_STEPS 80 /* in which it may come */
+#define NIGHT_STEPS 80       /* in which it may come */
+#define NIGHT_STEPS_MAX 1000 /* of a job */
 
 void night_plan_draw(uint64_t seed, struct night_plan *ret)
 {
@@ -53,14 +54,14 @@ static void night_page_timeline(const struct night *night, struct drill_page *pa
     drill_row_add(section, DRILL_PLAIN, "0.00", "drill", "%s: %s", night->victim, night->failure);
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        double at_s = night_time_s(one, "time") - night->fails_s;
+        double at_s = drill_json_time_s(one, "time") - night->fails_s;
         char at[32];
 
         if (at_s < -1 || (night->new_step_s && at_s > night->new_step_s - night->fails_s))
             continue;
         snprintf(at, sizeof(at), "%.2f", at_s);
-        drill_row_add(section, DRILL_PLAIN, at, night_text(one, "source"), "%s",
-                      night_text(one, "what"));
+        drill_row_add(section, DRILL_PLAIN, at, drill_json_text(one, "source"), "%s",
+                      drill_json_text(one, "what"));
     }
     snprintf(first, sizeof(first), "%.2f", night->new_step_s - night->fails_s);
     if (night->new_step_s)
@@ -86,7 +87,7 @@ static void night_page_parts(const struct night *night, struct drill_page *page)
 
         for (size_t k = 0; times && k < COUNT(parts); k++)
             drill_row_add(section, DRILL_PLAIN, parts[k].label, "lockstep why", "%.2f",
-                          night_number(times, parts[k].name));
+                          drill_json_number(times, parts[k].name));
     }
 }
 
@@ -108,7 +109,7 @@ static void night_page_ledger(const struct night *night, struct drill_page *page
 
 static bool night_is_action(struct json_object *decision, const char *action)
 {
-    return strcmp(night_text(decision, "action"), action) == 0;
+    return strcmp(drill_json_text(decision, "action"), action) == 0;
 }
 
 /* Decisions that were carried out; or those that were not, which a person may carry out. */
@@ -121,10 +122,10 @@ static void night_page_decisions(const struct night *night, bool done,
         struct json_object *one = json_object_array_get_idx(list, i);
 
         if (night_is_action(one, "start") || night_is_action(one, "end") ||
-            (strcmp(night_text(one, "outcome"), "done") == 0) != done)
+            (strcmp(drill_json_text(one, "outcome"), "done") == 0) != done)
             continue;
-        drill_row_add(section, DRILL_PLAIN, night_text(one, "action"), "lockstep why", "%s",
-                      night_text(one, "why"));
+        drill_row_add(section, DRILL_PLAIN, drill_json_text(one, "action"), "lockstep why", "%s",
+                      drill_json_text(one, "why"));
     }
 }
 
@@ -184,7 +185,7 @@ static void night_page_people(const struct night *night, const char *directory,
     night_page_decisions(night, false, section);
     if (night->verdict)
         drill_row_add(section, DRILL_PLAIN, night->victim, "lockstep why", "%s",
-                      night_text(night->verdict, "advice"));
+                      drill_json_text(night->verdict, "advice"));
     if (night_is_drained(&nodes))
         drill_row_add(section, DRILL_PLAIN, night->victim, "sinfo",
                       "is %s until it was repaired and checked", nodes.state);
@@ -211,22 +212,22 @@ static void night_check_verdict(const struct night *night, struct drill_fault *f
         return;
     }
     for (size_t i = 0; i < (is_gpu ? COUNT(gpu) : COUNT(disk)); i++)
-        layer |= strcmp(night_text(verdict, "layer"), is_gpu ? gpu[i] : disk[i]) == 0;
-    fault->right = layer && night_text(verdict, "cause")[0];
+        layer |= strcmp(drill_json_text(verdict, "layer"), is_gpu ? gpu[i] : disk[i]) == 0;
+    fault->right = layer && drill_json_text(verdict, "cause")[0];
     fault->detected_s = after_s;
     snprintf(fault->verdict, sizeof(fault->verdict), "%s on %s: %s (%s)",
-             night_text(verdict, "kind"), night->victim, night_text(verdict, "cause"),
-             night_text(verdict, "layer"));
+             drill_json_text(verdict, "kind"), night->victim, drill_json_text(verdict, "cause"),
+             drill_json_text(verdict, "layer"));
     drill_row_add(section, night_mark(fault->right && after_s <= NIGHT_DETECT_BAR_S), "verdict",
                   "lockstep why", "after %.2f s, at most %.0f: %s, confidence %.2f, %s", after_s,
-                  NIGHT_DETECT_BAR_S, fault->verdict, night_number(verdict, "confidence"),
-                  night_text(verdict, "id"));
+                  NIGHT_DETECT_BAR_S, fault->verdict, drill_json_number(verdict, "confidence"),
+                  drill_json_text(verdict, "id"));
 }
 
 static void night_check_decision(const struct night *night, struct drill_section *section)
 {
-    double saves = night->swap ? night_number(night->swap, "saves_gpu_seconds") : 0,
-           costs = night->swap ? night_number(night->swap, "costs_gpu_seconds") : 0;
+    double saves = night->swap ? drill_json_number(night->swap, "saves_gpu_seconds") : 0,
+           costs = night->swap ? drill_json_number(night->swap, "costs_gpu_seconds") : 0;
 
     if (!night->swap)
         drill_row_add(section, DRILL_MISSED, "decision", "API, decisions", "none takes %s out",
@@ -234,7 +235,7 @@ static void night_check_decision(const struct night *night, struct drill_section
     else
         drill_row_add(section, night_mark(saves > costs && costs > 0), "decision", "API, decisions",
                       "%s %s: saves %.0f GPU-seconds, costs %.1f",
-                      night_text(night->swap, "action"), night->victim, saves, costs);
+                      drill_json_text(night->swap, "action"), night->victim, saves, costs);
 }
 
 static void night_check_nodes(const struct night *night, const char *directory,
@@ -242,7 +243,7 @@ static void night_check_nodes(const struct night *night, const char *directory,
 {
     struct night_nodes nodes = night_nodes_of(directory, night);
     struct json_object *list = json_member(night->start, "nodes", json_type_array);
-    bool spare = night->start && !night_names(night->start, "nodes", night->victim);
+    bool spare = night->start && !drill_json_names(night->start, "nodes", night->victim);
 
     drill_row_add(section, night_mark(night_is_drained(&nodes)), "drained", "sinfo", "%s is %s: %s",
                   night->victim, nodes.state, nodes.reason);
@@ -284,32 +285,52 @@ static void night_check_step(const struct night *night, struct drill_fault *faul
                   fault->lost_steps);
 }
 
-/* Every step of every attempt, by the digits that the API gives. */
+/* The API's loss is the mean of the ranks that have told one.  When an attempt is cut off they are a step apart at most, so its last
+ * two steps are not compared; they were done again.
+ */
+struct night_losses {
+    bool found[NIGHT_STEPS_MAX]; /* by step: with the bits of the reference */
+    size_t equal, differ, cut;
+};
+
+static void night_loss(const struct night *night, struct night_losses *losses,
+                       struct json_object *one, struct json_object *whole)
+{
+    bool of_first = (uint32_t)drill_json_number(one, "attempt") == 0 && night->attempts > 1;
+    int64_t step = (int64_t)drill_json_number(one, "step");
+    bool known = json_member(one, "loss", json_type_double);
+    struct json_object *same = NULL;
+
+    if (step >= 0 && (size_t)step < MIN(json_object_array_length(whole), (size_t)NIGHT_STEPS_MAX))
+        same = json_object_array_get_idx(whole, (size_t)step);
+    if (!known || (of_first && step >= night->last_step - 1)) {
+        losses->cut++;
+    } else if (same && (int64_t)drill_json_number(same, "step") == step &&
+               json_member(same, "loss", json_type_double) &&
+               drill_json_number(one, "loss") == drill_json_number(same, "loss")) {
+        losses->found[step] = true;
+        losses->equal++;
+    } else {
+        losses->differ++;
+    }
+}
+
 static void night_check_losses(const struct night *night, struct drill_section *section)
 {
     struct json_object *list = json_member(night->steps, "steps", json_type_array);
     struct json_object *whole = json_member(night->reference, "steps", json_type_array);
-    size_t steps = whole ? json_object_array_length(whole) : 0, equal = 0, others = 0;
-    int64_t last = -1;
+    struct night_losses losses = { .equal = 0 };
+    size_t steps = whole ? json_object_array_length(whole) : 0, found = 0;
 
-    for (size_t i = 0; list && i < json_object_array_length(list); i++) {
-        struct json_object *one = json_object_array_get_idx(list, i), *same = NULL;
-        int64_t step = (int64_t)night_number(one, "step");
-
-        if (step >= 0 && (size_t)step < steps)
-            same = json_object_array_get_idx(whole, (size_t)step);
-        if (same && (int64_t)night_number(same, "step") == step &&
-            json_member(one, "loss", json_type_double) &&
-            night_number(one, "loss") == night_number(same, "loss"))
-            equal++;
-        else
-            others++;
-        last = MAX(last, step);
-    }
-    drill_row_add(section, night_mark(steps && !others && last + 1 == (int64_t)steps), "losses",
-                  "API, steps",
-                  "%zu of %zu steps have the bits of an uninterrupted run of %zu steps", equal,
-                  equal + others, steps);
+    for (size_t i = 0; list && whole && i < json_object_array_length(list); i++)
+        night_loss(night, &losses, json_object_array_get_idx(list, i), whole);
+    for (size_t i = 0; i < MIN(steps, (size_t)NIGHT_STEPS_MAX); i++)
+        found += losses.found[i];
+    drill_row_add(
+        section, night_mark(steps && found == steps && !losses.differ), "losses", "API, steps",
+        "of %zu steps of an uninterrupted run %zu have the same bits here, %zu differ; %zu "
+        "were cut off and done again",
+        steps, found, losses.differ, losses.cut);
 }
 
 static bool night_same_line(void *arg, char *line)

@@ -13,44 +13,6 @@
 #include "core/clean.h"
 #include "lab/drill/night_private.h"
 
-/* ---- members ---- */
-
-const char *night_text(struct json_object *object, const char *name)
-{
-    struct json_object *member = json_member(object, name, json_type_string);
-
-    return member ? json_object_get_string(member) : "";
-}
-
-double night_number(struct json_object *object, const char *name)
-{
-    struct json_object *member = NULL;
-
-    return json_object_object_get_ex(object, name, &member) ? json_object_get_double(member) : 0;
-}
-
-/* 2026-03-01T10:42:07.123Z */
-double night_time_s(struct json_object *object, const char *name)
-{
-    struct tm tm = { 0 };
-    const char *rest = strptime(night_text(object, name), "%Y-%m-%dT%H:%M:%S", &tm);
-
-    return rest ? (double)timegm(&tm) + strtod(*rest == '.' ? rest : "0", NULL) : 0;
-}
-
-bool night_names(struct json_object *object, const char *name, const char *what)
-{
-    struct json_object *list = json_member(object, name, json_type_array);
-
-    for (size_t i = 0; list && i < json_object_array_length(list); i++) {
-        const char *one = json_object_get_string(json_object_array_get_idx(list, i));
-
-        if (one && strcmp(one, what) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- lines ---- */
 
 void night_lines(const char *directory, const char *name, bool (*take)(void *arg, char *line),
@@ -125,33 +87,34 @@ static void night_decisions(struct night *night)
 
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        const char *action = night_text(one, "action");
+        const char *action = drill_json_text(one, "action");
 
-        if (strcmp(action, "swap") == 0 && strcmp(night_text(one, "state"), "dry-run") != 0 &&
-            night_names(one, "nodes", night->victim) && !night->swap)
+        if (strcmp(action, "swap") == 0 && strcmp(drill_json_text(one, "state"), "dry-run") != 0 &&
+            drill_json_names(one, "nodes", night->victim) && !night->swap)
             night->swap = one;
-        if (strcmp(action, "start") == 0 && night_number(one, "attempt") > 0)
+        if (strcmp(action, "start") == 0 && drill_json_number(one, "attempt") > 0)
             night->start = one;
     }
     if (night->swap)
-        night->swap_s = night_time_s(night->swap, "decided_time");
+        night->swap_s = drill_json_time_s(night->swap, "decided_time");
 }
 
 /* Its newest state when the action was decided; a later one may have moved with the rank to another node. */
 static void night_verdict(struct night *night)
 {
     struct json_object *list = json_member(night->why, "verdicts", json_type_array);
-    const char *id = night->swap ? night_text(night->swap, "answers") : "";
+    const char *id = night->swap ? drill_json_text(night->swap, "answers") : "";
 
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
 
-        if (strcmp(night_text(one, "id"), id) == 0 && night_names(one, "nodes", night->victim) &&
-            night_time_s(one, "decided_time") <= night->swap_s)
+        if (strcmp(drill_json_text(one, "id"), id) == 0 &&
+            drill_json_names(one, "nodes", night->victim) &&
+            drill_json_time_s(one, "decided_time") <= night->swap_s)
             night->verdict = one;
     }
     if (night->verdict)
-        night->verdict_s = night_time_s(night->verdict, "decided_time");
+        night->verdict_s = drill_json_time_s(night->verdict, "decided_time");
 }
 
 static void night_steps(struct night *night)
@@ -161,8 +124,8 @@ static void night_steps(struct night *night)
     night->last_step = night->resumed = -1;
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        uint32_t attempt = (uint32_t)night_number(one, "attempt");
-        int64_t step = (int64_t)night_number(one, "step");
+        uint32_t attempt = (uint32_t)drill_json_number(one, "attempt");
+        int64_t step = (int64_t)drill_json_number(one, "step");
 
         if (attempt == 0)
             night->last_step = MAX(night->last_step, step);
@@ -173,7 +136,8 @@ static void night_steps(struct night *night)
         if (attempt > 0 && attempt + 1 == night->attempts &&
             (night->resumed < 0 || step < night->resumed)) {
             night->resumed = step;
-            night->new_step_s = night_time_s(one, "begin_time") + night_number(one, "seconds");
+            night->new_step_s =
+                drill_json_time_s(one, "begin_time") + drill_json_number(one, "seconds");
         }
     }
 }
@@ -203,7 +167,7 @@ int night_evidence_read(const char *directory, const struct night_plan *plan, st
     night_verdict(ret);
     night_steps(ret);
     snprintf(incident, sizeof(incident), "incident-%s.json",
-             ret->swap ? night_text(ret->swap, "answers") : "");
+             ret->swap ? drill_json_text(ret->swap, "answers") : "");
     night_document(directory, incident, &ret->incident, NULL);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 
 #include "core/err.h"
+#include "lab/drill/drill_json.h"
 #include "lab/drill/night.h"
 
 struct
@@ -36,11 +37,6 @@ int night_evidence_read(const char *directory, const struct night_plan *plan, st
                         struct err *err);
 void night_fini(struct night *night);
 
-double night_time_s(struct json_object *object, const char *name);    /* 0: none */
-const char *night_text(struct json_object *object, const char *name); /* "": none */
-double night_number(struct json_object *object, const char *name);    /* 0: none */
-/* Whether an array of strings has it. */
-bool night_names(struct json_object *object, const char *name, const char *what);
 /* The lines of a file, each without its end, until `take` says no. */
 void night_lines(const char *directory, const char *name, bool (*take)(void *arg, char *line),
                  void *arg);

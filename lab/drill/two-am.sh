@@ -18,19 +18,19 @@
 set -u
 out=$1 fault=$2 rank=$3 step=$4 death=$5
 DRILL=${DRILL-$(dirname "$0")}
-CLUSTER_WITHOUT_TAP=yes
+CLUSTER_WITHOUT_TAP=yes # for cluster.sh
+export CLUSTER_WITHOUT_TAP
 TAP=${TAP-}
 if [ -n "${LOCKSTEP_TEST_CLUSTER-}" ]; then
-    # shellcheck source=../../test/t/tap.sh
     TAP=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-drill.XXXXXX")
     trap 'rm -rf "$TAP"' EXIT
 fi
-cluster_lacks() { lacks "$1"; }
 lacks()
 {
     echo "$1" >"$out/lacks"
     exit 3
 }
+tap_result() { lacks "$2"; } # of cluster.sh: why the cluster does not start
 await() # COMMAND...: until it is true, a minute at most
 {
     await_left=1200
@@ -40,7 +40,9 @@ await() # COMMAND...: until it is true, a minute at most
         sleep 0.05 # between two looks
     done
 }
+# shellcheck source=/dev/null
 . "$DRILL/cluster.sh"
+# shellcheck source=/dev/null
 . "$DRILL/jobs.sh"
 export LOCKSTEP_CONFIG=/dev/null
 
@@ -63,8 +65,9 @@ api() # PATH: what the controller answers a reader
 
 site_begin()
 {
-    LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen 10.77.0.1:8787 2>"$out/control.err" &
-    control=$! # ended by cluster_down
+    LOCKSTEP_STATE=$site "$LOCKSTEP" control --act --listen 10.77.0.1:8787 2>"$out/control.err" &
+    # shellcheck disable=SC2034 # ended by cluster_down
+    control=$!
     must "the controller does not start" test -s "$site/control.url"
     url=$(cat "$site/control.url")
     pin=$(sed -n 's/.*LOCKSTEP_CONTROL_PIN=//p' "$out/control.err" | tail -n 1)
@@ -161,24 +164,37 @@ kernel() # NODE LINE: by the kernel of that node, now
     deed kernel "$1" "$2"
 }
 
+# The times of a deed are those before it, so that nothing looks faster than it was.
 fail_slow_disk()
 {
-    in_node "$victim" sh -c 'kill -USR1 $(cat /run/disk.pid)'
     deed fails "$victim" "each read of its disk takes 60 ms longer"
+    # shellcheck disable=SC2016 # for the shell on the node
+    in_node "$victim" sh -c 'kill -USR1 $(cat /run/disk.pid)'
     kernel "$victim" "nvme nvme0: I/O 832 QID 9 timeout, reset controller"
 }
 fail_lost_gpu()
 {
     pid=$(pid_of_rank "$rank")
+    case $death in
+    stop) signal=STOP && deed fails "$victim" "the GPU of rank $rank is gone; the rank stands still" ;;
+    *) signal=ABRT && deed fails "$victim" "the GPU of rank $rank is gone; the rank aborts" ;;
+    esac
     in_node "$victim" touch /run/gpu-is-lost
     kernel "$victim" "NVRM: Xid (PCI:0000:3b:00): 79, pid=$pid, name=lockstep-lab, GPU has fallen off the bus."
-    case $death in
-    stop) in_node "$victim" kill -STOP "$pid" && deed fails "$victim" "rank $rank stands still" ;;
-    *) in_node "$victim" kill -ABRT "$pid" && deed fails "$victim" "rank $rank aborts" ;;
-    esac
+    in_node "$victim" kill -$signal "$pid"
 }
 
 restarted() { grep -q "lockstep run: attempt [1-9]" /home/ada/job.out; }
+
+flip_until_restarted() # a point that is saved meanwhile is the newest
+{
+    flips=0
+    until restarted || [ -e "$out/over" ] || [ $flips -gt 1200 ]; do
+        flip_newest
+        flips=$((flips + 1))
+        sleep 0.05 # between two looks
+    done
+}
 
 # ---- what became of it ----
 
@@ -202,19 +218,17 @@ collect()
 {
     export LOCKSTEP_STATE="$site"
     "$LOCKSTEP" why --json --all "$run" >"$out/why.json" 2>"$out/why.err"
-    for id in $(grep -o '"id": *"[a-z][a-z]-[0-9a-f]*"' "$out/why.json" | grep -o '[a-z][a-z]-[0-9a-f]*' | sort -u); do
-        "$LOCKSTEP" incident --run "$run" --json "$id" >"$out/incident-$id.json" 2>/dev/null
-    done
+    grep -o '"id": *"[a-z][a-z]-[0-9a-f]*"' "$out/why.json" | grep -o '[a-z][a-z]-[0-9a-f]*' | sort -u |
+        while read -r id; do "$LOCKSTEP" incident --run "$run" --json "$id" >"$out/incident-$id.json" 2>/dev/null; done
     for what in decisions outcomes findings; do api "runs/$run/$what" >"$out/$what.json"; done
-    api "runs/$run/steps?limit=5000" >"$out/steps.json"
-    api "runs/reference/steps?limit=5000" >"$out/reference.json"
+    api "runs/$run/steps?limit=1000" >"$out/steps.json"
+    api "runs/reference/steps?limit=1000" >"$out/reference.json"
     api "nodes/$victim" >"$out/node.json"
     api node-states >"$out/nodes.json"
     "$LOCKSTEP" ckpt verify --json /home/ada/points >"$out/points.json" 2>/dev/null
     unset LOCKSTEP_STATE
 }
 
-mkdir -p "$out"
 cluster_up --nodes 6 --net
 deed cluster "$(slurmctld -V)"
 site_begin
@@ -227,19 +241,17 @@ job_tell "$other" >"$out/jobs.before"
 wait $reference
 job_begin
 must "the job does not start" trained 1
-run=job-$job
+run=job-${job-}
 deed begins "$run"
 must "no checkpoint behind step $step" point_behind "$step"
 victim=$(node_of_rank "$rank")
-flip_newest
+flip_until_restarted &
+flipper=$!
+must "no bit was flipped" grep -q ' flips ' "$out/deeds"
 "fail_$(echo "$fault" | tr - _)"
-watched=0
-until restarted || job_has_ended || [ $watched -gt 1200 ]; do
-    flip_newest
-    watched=$((watched + 1))
-    sleep 0.05 # between two looks
-done
-must "the job does not end" job_has_ended
+await job_has_ended || await job_has_ended || must "the job does not end" job_has_ended
+: >"$out/over"
+wait $flipper
 deed ends "$(job_result)"
 await ada_has_no_process
 ada_has >"$out/left" 2>/dev/null
@@ -247,4 +259,3 @@ nodes_tell >"$out/nodes.after"
 job_tell "$other" >"$out/jobs.after"
 cp /home/ada/job.out "$out/job.out"
 collect
-deed done

@@ -37,8 +37,8 @@ static int two_am_scripts(struct path *ret, struct err *err)
         return -ENOENT;
     for (size_t i = 0; i < COUNT(places); i++) {
         if (path_join(&place, beside.text, places[i], NULL) == 0 &&
-            path_join(&file, place.text, "two-am.sh", NULL) == 0 &&
-            access(file.text, R_OK) == 0 && realpath(place.text, ret->text))
+            path_join(&file, place.text, "two-am.sh", NULL) == 0 && access(file.text, R_OK) == 0 &&
+            realpath(place.text, ret->text))
             return 0;
     }
     return err_set(err, -ENOENT, "two-am.sh is not installed beside %s", beside.text);
