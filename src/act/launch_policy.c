@@ -25,9 +25,9 @@ void launch_policy_open(struct launch *launch)
 }
 
 /* Of the scheduler, in seconds since 1970; 0: it does not say. */
-static int64_t launch_policy_end_ns(void)
+static int64_t launch_policy_time(const char *variable)
 {
-    const char *text = getenv("SLURM_JOB_END_TIME");
+    const char *text = getenv(variable);
     long long seconds = text ? strtoll(text, NULL, 10) : 0;
 
     return seconds > 0 && seconds < INT64_C(4102444800) ? seconds * NS_PER_S : 0;
@@ -48,8 +48,10 @@ static struct policy_means launch_policy_now(const struct launch *launch)
                    (launch->crew ? 1u << ACTION_SWAP | 1u << ACTION_RESTART_WITHOUT : 0),
         .restarts_left = plan->max_restarts > restarts ? plan->max_restarts - restarts : 0,
         .restart_hangs = plan->restart_hangs,
-        .end_real_ns = launch_policy_end_ns(),
+        .end_real_ns = launch_policy_time("SLURM_JOB_END_TIME"),
         .steps = plan->steps,
+        .submit_real_ns = launch_policy_time("LOCKSTEP_JOB_SUBMIT_TIME"),
+        .start_real_ns = launch_policy_time("SLURM_JOB_START_TIME"),
     };
 }
 

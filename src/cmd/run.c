@@ -373,7 +373,7 @@ static int run_run(int argc, char **argv)
     if (settings.dry_run) {
         r = launch_show(&plan, stdout, &err);
     } else {
-        run_slurm_end_time(&settings.slurm);
+        run_slurm_times(&settings.slurm);
         r = launch_run(&plan, &status, &err);
         run_slurm_requeue(&settings.slurm, &settings.missing, settings.requeues);
     }

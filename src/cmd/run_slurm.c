@@ -43,24 +43,32 @@ int run_slurm_nodes(struct run_slurm *slurm, uint32_t spares, const char **ret, 
     return 0;
 }
 
+static void run_slurm_set_time(const char *variable, int64_t real_ns)
+{
+    char seconds[24];
+
+    snprintf(seconds, sizeof(seconds), "%lld", (long long)(real_ns / NS_PER_S));
+    if (real_ns)
+        setenv(variable, seconds, 0);
+}
+
 /* One node asks, not all: slurmctld serves every user of the site. */
-void run_slurm_end_time(const struct run_slurm *slurm)
+void run_slurm_times(const struct run_slurm *slurm)
 {
     struct err err = { "" };
     struct slurm_job job;
-    char seconds[24];
 
-    if (!slurm->here || slurm->place.node_number || getenv("SLURM_JOB_END_TIME"))
+    if (!slurm->here || slurm->place.node_number)
         return;
     if (slurm_job_show(slurm->place.job, SLURM_ASK_NS, &job, &err) < 0) {
-        log_error("the end of job %" PRIu64 " is not known to the policy: %s", slurm->place.job,
-                  err.text);
+        if (!getenv("SLURM_JOB_END_TIME"))
+            log_error("the end of job %" PRIu64 " is not known to the policy: %s", slurm->place.job,
+                      err.text);
         return;
     }
-    if (!job.end_real_ns)
-        return;
-    snprintf(seconds, sizeof(seconds), "%lld", (long long)(job.end_real_ns / NS_PER_S));
-    setenv("SLURM_JOB_END_TIME", seconds, 1);
+    run_slurm_set_time("LOCKSTEP_JOB_SUBMIT_TIME", job.submit_real_ns);
+    run_slurm_set_time("SLURM_JOB_START_TIME", job.start_real_ns);
+    run_slurm_set_time("SLURM_JOB_END_TIME", job.end_real_ns);
 }
 
 void run_slurm_requeue(const struct run_slurm *slurm, const struct launch_missing *missing,

@@ -22,8 +22,10 @@ void run_slurm_init(struct run_slurm *slurm);
 bool run_slurm_is_crew(const struct run_slurm *slurm);
 /* The number of nodes for --nnodes.  -EINVAL: not so many can be spares. */
 int run_slurm_nodes(struct run_slurm *slurm, uint32_t spares, const char **ret, struct err *err);
-/* Asks slurmctld when the job ends, once for all nodes, and tells the policy by SLURM_JOB_END_TIME.  It may fail. */
-void run_slurm_end_time(const struct run_slurm *slurm);
+/* Asks slurmctld when the job was submitted, when it started and when it ends, once for all nodes.  Environment variables give the answers to
+ * the launcher.  It may fail.
+ */
+void run_slurm_times(const struct run_slurm *slurm);
 /* When the run has ended for want of nodes: the job is requeued without them, at most so many times. */
 void run_slurm_requeue(const struct run_slurm *slurm, const struct launch_missing *missing,
                        uint32_t most);

@@ -262,6 +262,10 @@ int verdict_by_importance(const void *a, const void *b)
         return left->seconds_per_step > right->seconds_per_step ? -1 : 1;
     if (left->decided_real_ns != right->decided_real_ns)
         return left->decided_real_ns < right->decided_real_ns ? -1 : 1;
+    if (left->confidence > right->confidence || left->confidence < right->confidence)
+        return left->confidence > right->confidence ? -1 : 1;
+    if (left->since_real_ns != right->since_real_ns)
+        return left->since_real_ns < right->since_real_ns ? -1 : 1;
     return strcmp(left->id, right->id);
 }
 

@@ -293,10 +293,18 @@ static void verify_skip(struct verify_child *child, const struct verify_check *c
     verify_child_give(child, place, sink);
 }
 
-static bool verify_is_due(const struct verify_check *check, const struct verify_place *place,
-                          const char *only)
+static bool verify_is_due(const struct verify_check *check, unsigned stage, const char *only)
 {
-    return only ? strcmp(check->name, only) == 0 : check->stage <= place->stage;
+    return only ? strcmp(check->name, only) == 0 : check->stage <= stage;
+}
+
+size_t verify_count(unsigned stage, const char *only)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < verify_check_count; i++)
+        count += verify_is_due(verify_checks[i], stage, only);
+    return count;
 }
 
 static void verify_start(struct verify_child *child, const struct verify_check *check,
@@ -318,7 +326,7 @@ int verify_run(const struct verify_place *place, const char *only, const struct 
     if (!child)
         return err_nomem(err);
     for (size_t i = 0; i < verify_check_count; i++) {
-        if (!verify_is_due(verify_checks[i], place, only))
+        if (!verify_is_due(verify_checks[i], place->stage, only))
             continue;
         found++;
         at.stage = MAX(at.stage, only ? verify_checks[i]->stage : 0);
@@ -332,7 +340,7 @@ int verify_run(const struct verify_place *place, const char *only, const struct 
         const struct verify_check *check = verify_checks[i];
         const char *needs = check->needs ? check->needs : "";
 
-        if (!verify_is_due(check, place, only) || !check->loads)
+        if (!verify_is_due(check, place->stage, only) || !check->loads)
             continue;
         if (silent && strcmp(needs, silent) == 0) {
             verify_skip(child, check, &at, sink);

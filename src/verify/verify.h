@@ -90,6 +90,9 @@ struct verify_sink {
 int verify_run(const struct verify_place *place, const char *only, const struct verify_sink *sink,
                struct err *err);
 
+/* How many checks verify_run() will run. */
+size_t verify_count(unsigned stage, const char *only);
+
 /* Of several results: failed, else unknown, else limited, else ok, else not applicable. */
 unsigned verify_worst(unsigned state, unsigned other);
 

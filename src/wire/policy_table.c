@@ -175,6 +175,8 @@ void policy_means_put(struct buf *out, const struct policy_means *means)
     buf_put_u32(out, means->spares);
     field_put_i64(out, means->end_real_ns);
     buf_put_u64(out, means->steps);
+    field_put_i64(out, means->submit_real_ns);
+    field_put_i64(out, means->start_real_ns);
 }
 
 int policy_means_get(struct reader in, struct policy_means *ret)
@@ -189,6 +191,10 @@ int policy_means_get(struct reader in, struct policy_means *ret)
     means.spares = reader_get_u32(&in);
     means.end_real_ns = field_get_real(&in);
     means.steps = reader_get_u64(&in);
+    if (reader_left(&in)) { /* earlier ones have none */
+        means.submit_real_ns = field_get_real(&in);
+        means.start_real_ns = field_get_real(&in);
+    }
     if (in.bad)
         return -EPROTO;
     *ret = means;

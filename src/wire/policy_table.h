@@ -79,6 +79,7 @@ struct policy_means {
     uint32_t spares;        /* nodes that are free */
     int64_t end_real_ns;    /* when the run must end; 0: not known */
     uint64_t steps;         /* that it shall make; 0: not known */
+    int64_t submit_real_ns, start_real_ns; /* of the scheduler's job; 0: not known */
 };
 
 void policy_means_put(struct buf *out, const struct policy_means *means);

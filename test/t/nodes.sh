@@ -2,6 +2,7 @@
 #
 #   nodes_begin                            # a controller, which all launchers use
 #   launch RUN NODE NODES RANKS STEPS      # a launcher in the background
+#   hook RUN <<END                         # shell code before each rank: faults of some nodes or attempts
 #   await ended RUN NODE...
 #   whole RUN                              # no two attempts at the same time, and the log replays
 # SPDX-License-Identifier: Apache-2.0
@@ -21,6 +22,7 @@ for file in "$dir"/pid.*; do
 done
 cp /proc/self/environ "$dir/$LOCKSTEP_NODE/environ" 2>/dev/null
 echo $$ >"$dir/pid.$LOCKSTEP_RESTART.$RANK.$LOCKSTEP_NODE"
+[ ! -e "$dir/hook" ] || . "$dir/hook" # may add options of the trainer
 exec "$@"
 END
 chmod +x "$TAP/rank"
@@ -52,6 +54,11 @@ launch()
             >"$TAP/$run/$node.out" 2>"$TAP/$run/$node.err"
         echo $? >"$TAP/$run/$node.status"
     } &
+}
+hook() # RUN
+{
+    mkdir -p "$TAP/$1"
+    cat >"$TAP/$1/hook"
 }
 run_json() { echo "$TAP/$1/$2/runs/$1/nodes/$2/run.json"; }
 field() { sed -n "s/.*\"$3\": *\([0-9]*\).*/\1/p" "$(run_json "$1" "$2")" | head -n 1; }

@@ -37,7 +37,7 @@ is "and nothing was decided" "$(python3 -c 'import json, sys; print(json.load(sy
 ok "a rank that is killed" train kill 'fault kill:rank=1,step=15' --max-restarts 1
 has "the first restart is not put off" '^lockstep run: restart 1 of 1$' "$TAP/err"
 "$LOCKSTEP" why kill >"$TAP/out"
-has "the decision is shown" '^decision: restart because of cr-[0-9a-f]* \(ordered\): crash: ' "$TAP/out"
+has "the decision is shown" '^decision: restart because of cr-[0-9a-f]* \(done\): crash: ' "$TAP/out"
 lacks "and no other, though it was the last restart" 'no restart is left' "$TAP/out"
 "$LOCKSTEP" incident "$(sed -n 's/^decision: restart because of \([^ ]*\) .*/\1/p' "$TAP/out")" --run kill >"$TAP/out"
 has "with its outcome" 'launcher: done, the launcher restarted all ranks' "$TAP/out"

@@ -27,7 +27,9 @@ writes_again() # SIZE: the log grows, or the run is over
     [ "$(stat -c %s "$dir/log.lsf")" -gt "$1" ] || ! alive
 }
 
-timeout -k 5 90 "$LOCKSTEP" run -q -n $RANKS --dir "$dir" -- "$LOCKSTEP" trainer --steps $STEPS \
+# The ranks end when it has been killed often enough, however fast they trained.
+timeout -k 5 90 "$LOCKSTEP" run -q -n $RANKS --dir "$dir" -- \
+    sh -c '"$0" trainer --steps "$1" && until [ -e "$2" ]; do sleep 0.1; done' "$LOCKSTEP" $STEPS "$TAP/killed" \
     >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!
 await test -s "$dir/log.lsf"
@@ -39,6 +41,7 @@ while alive && [ $kills -lt 4 ]; do
         await writes_again "$(stat -c %s "$dir/log.lsf")"
     fi
 done
+: >"$TAP/killed"
 wait $run
 is "the job does not notice" $? 0
 is "the controller was killed four times" $kills 4

@@ -58,7 +58,10 @@ kill -9 $n1
 wait $n1 2>/dev/null
 logged() { [ "$(stat -c %s "$site/runs/b1/log.lsf")" -gt "$1" ]; }
 await logged $(($(stat -c %s "$site/runs/b1/log.lsf") + 2000)) # by the other node
+spooled=$(stat -c %s "$bob/spool/agent-n1.lsf")
 second
+wrote_again() { [ "$(stat -c %s "$bob/spool/agent-n1.lsf")" -gt "$spooled" ]; }
+await wrote_again
 over() { for run in a1 a2 a3 b1; do [ -e "$TAP/$run.done" ] || return 1; done; }
 await over
 for run in a1 a2 a3 b1; do is "run $run does not notice the others" "$(cat "$TAP/$run.done")" 0; done

@@ -67,7 +67,7 @@ os.rename(folder + "/fake.url.new", folder + "/fake.url")
 END
     control=$!
     await test -s "$TAP/fake.url"
-    send "$(cat "$TAP/fake.url")" >"$TAP/out" 2>"$TAP/err"
+    send "$(cat "$TAP/fake.url")" --patience 3s >"$TAP/out" 2>"$TAP/err"
     await test -s "$TAP/first.log"
     has "a controller on loopback gets the token" 'Bearer lst_0' "$TAP/first.log"
     has "a redirect is an error" '307' "$TAP/err"

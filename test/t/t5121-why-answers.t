@@ -12,6 +12,11 @@ print(json.dumps(verdicts[0][sys.argv[2]]) if len(verdicts) == 1 else "%d verdic
 ' "$TAP/out" "$1" | tr -d ' '
 }
 
+verdicts() # the ranks of all verdicts in $TAP/out, in their order
+{
+    python3 -c 'import json, sys; print([one["ranks"] for one in json.load(open(sys.argv[1]))["verdicts"]])' "$TAP/out"
+}
+
 why() # NAME FILE...: both as JSON, in $TAP/out, and as text on one line, in $TAP/text
 {
     name=$1
@@ -137,6 +142,96 @@ cp jobs/b.log again.log
 sed 's/10:20/10:29/' jobs/b.log >again-2.log
 why "the same error of two attempts" again.log again-2.log
 is "is one verdict" "$(verdict layer)" '"storage"'
+
+# What the scheduler and the kernel report of one process, or the program and the driver of one GPU, is one fault.
+mkdir memory
+cat >memory/slurm-4711.out <<'END'
+12: 2026-11-17 10:00:29 INFO step 29 loss 2.1
+slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.
+srun: error: node08: task 12: Out Of Memory
+slurmstepd: error: *** STEP 4711.0 ON node07 CANCELLED AT 2026-11-17T10:00:31 ***
+END
+echo "[Tue Nov 17 10:00:30 2026] $oom" | sed 's/NONE/MEMCG/' >memory/dmesg-node08.txt
+why "the scheduler's and the kernel's report of a process that lacked memory" memory
+is "are one verdict, which names the rank" "$(verdicts)" '[[12]]'
+has "and has the kernel's line and its advice" 'Other jobs of the node are not the reason' text
+mkdir ecc
+echo '[rank5]: torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered' >ecc/train.log
+for rank in 0 1 2 3 4 6 7; do
+    echo "[rank$rank]:[E1117 10:30:01.123456789 ProcessGroupNCCL.cpp:633] [PG ID 0 PG GUID 0(default_pg) Rank $rank] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4211, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600029 milliseconds before timing out."
+done >>ecc/train.log
+echo 'Nov 17 10:20:01 node03 kernel: NVRM: Xid (PCI:0000:9a:00): 94, pid=5555, name=python, Contained: SM (0x1). RST: No, D-RST: No' >ecc/kern.log
+why "the error of a rank's GPU, and the Xid ten minutes before the others timed out" ecc
+is "are one verdict, with the rank" "$(verdicts)" '[[5]]'
+has "and the others' timeout follows from it" 'What followed from it: a collective timed out.*7 ranks' text
+sed 's/10:20:01/08:10:01/' ecc/kern.log >ecc/old.log && rm ecc/kern.log
+why "an Xid two hours before" ecc
+is "is another fault" "$(verdicts)" '[[5], []]'
+cat >killed.log <<'END'
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f1234567890 (most recent call first):
+  File "/opt/app/dataset.py", line 88 in __getitem__
+srun: error: node07: task 3: Segmentation fault (core dumped)
+END
+why "a signal without a rank, and the only task that ended by it" killed.log
+is "is that rank's" "$(verdict ranks)" '[3]'
+echo 'srun: error: node07: task 4: Segmentation fault (core dumped)' >>killed.log
+why "two tasks that ended by it" killed.log
+is "leave it open" "$(verdict ranks)" '[]'
+mkdir ports
+cat >ports/train.log <<'END'
+n3:11:22 [4] NCCL WARN NET/IB : mlx5_2:1 Got async event : port error
+n3:11:22 [4] NCCL WARN NET/IB : Got completion from peer 10.1.0.4<4444> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid ::ffff:10.1.0.3 remoteGids::ffff:10.1.0.4 hca mlx5_2
+END
+echo '[1234.5] mlx5_core 0000:5e:00.0: Port module event: module 0, Cable unplugged' >ports/dmesg
+why "what NCCL and the kernel report of one adapter" ports
+is "is one verdict" "$(verdicts)" '[[]]'
+
+# What a service puts in front of each line.
+sed 's/^/[2022-06-09T09:22:31.405192Z] 8de2ca81 || /' >served.log <<'END'
+Root Cause (first observed failure):
+[0]:
+  time      : 2022-06-09_09:22:31
+  host      : 5e4bef3a2da3
+  rank      : 2 (local_rank: 2)
+  exitcode  : 1 (pid: 36)
+END
+why "a launcher's table behind the number of a container" served.log
+is "is read" "$(verdict ranks)" '[2]'
+echo 'Job exceeded its walltime limit. Job was aborted' >wall.log
+why "a time limit in the words of another scheduler" wall.log
+has "is one" '^ended from outside: the job reached its time limit' text
+
+# Local ranks of several nodes are no ranks of the job.
+mkdir local
+printf '[default0]:step 1\n[default1]:step 1\n' >local/node0.log
+printf '[default0]:step 1\n[default2]:RuntimeError: CUDA error: an illegal memory access was encountered\n' >local/node1.log
+why "a local rank of one of two nodes" local
+is "is not taken for a rank" "$(verdict ranks)" '[]'
+rm local/node0.log
+why "of the only node" local
+is "it is one" "$(verdict ranks)" '[2]'
+
+# Jobs of other days, and jobs in folders of their own.
+mkdir days one two
+echo '2026-11-17 09:00:01 [rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB' >days/1.log
+echo '2026-11-17 12:31:00 [rank5]: ValueError: bad batch' >days/2.log
+why "a weaker error hours later" days
+is "has a verdict of its own, behind the surer one" "$(verdicts)" '[[3], [5]]'
+sed 's/12:31/09:31/' days/2.log >days/3.log && rm days/2.log
+why "half an hour later it may follow" days
+is "and has none" "$(verdicts)" '[[3]]'
+echo '[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB' >one/a.log
+printf '%s\n' '2026-11-17 10:00:00 [rank6]: OSError: [Errno 122] Disk quota exceeded' \
+    '2026-11-17 10:00:05 [rank1]: torch.distributed.DistBackendError: NCCL error: Connection closed by remote peer n3<4711>' >two/b.log
+sed 's/^.*rank1/[rank0/; /Disk/d' two/b.log >>one/a.log
+why "jobs of the same time in two folders" one two
+is "have their own follow-on errors" "$(python3 -c '
+import json, sys
+for one in json.load(open(sys.argv[1]))["verdicts"]:
+    print(one["layer"], sorted(line["file"] for line in one["echoes"]))' "$TAP/out" | sort | tr '\n' ' ')" \
+    "gpu-memory ['one/a.log'] storage ['two/b.log'] "
 
 # Files that nobody can read.
 mkdir unread

@@ -20,5 +20,6 @@ has "a file that cannot be written is named" 'no/such/folder.html: No such file 
 exits 2 "a file without a name" "$LOCKSTEP" report done -o ""
 
 need_browser
-page saved "$TAP/done.html" done
+mfu=$("$LOCKSTEP" report --json --parameters 1e7 --peak-tflops 2 done | python3 -c 'import json, sys; print(100 * json.load(sys.stdin)["mfu"])')
+page saved "$TAP/done.html" done "$mfu"
 done_testing

@@ -28,6 +28,9 @@ start() # COLUMNS ROWS VARIABLES ARGUMENT...
         "env $start_with LOCKSTEP_CONFIG=/dev/null '$LOCKSTEP' top $* 2>'$TAP/top.err'; echo ended with \$?; exec cat"
 }
 
+# A server without a session ends, and a session that is asked for at that moment is lost with it.
+terminal new-session -d -s keep "exec cat"
+
 exits 2 "without a terminal there is nothing to show" "$LOCKSTEP" top
 has "and what to do instead" 'lockstep why prints the same' "$TAP/err"
 

@@ -108,6 +108,29 @@ nvml.6.processes text 4711 1000" >"$TAP/fake"
 exits 3 "a GPU in use is not touched" check --only gpu-arithmetic
 has "and the process is named" 'unknown +gpu-arithmetic gpu 6 .*in use by process 4711' "$TAP/out"
 
+# Rates of GPUs: one table, and the odd one is marked.
+rates="cuda.*.memory-rate value 3000
+cuda.*.pcie-rate value 500
+cuda.*.peer-rate value 2000"
+echo "nvml.count value 8
+$small
+$rates" >"$TAP/fake"
+ok "GPUs of one rate" check --only gpu-rate
+is "have a row each" "$(grep -c '^gpu [0-7] ' "$TAP/out")" 8
+has "and a column for each measurement" 'gpu-memory-rate GB/s +pcie-to-gpu GB/s +pcie-from-gpu GB/s +gpu-to-gpu GB/s' "$TAP/out"
+lacks "none is marked" '\*' "$TAP/out"
+echo "cuda.5.peer-rate value 1500" >>"$TAP/fake"
+ok "a GPU with a slow link" check --only gpu-rate
+is "is marked in its row" "$(grep '\*' "$TAP/out" | cut -c 1-5)" "gpu 5"
+has "and has a line with the reason" 'limited +gpu-to-gpu gpu 5 .* median of 8 GPUs' "$TAP/out"
+if command -v script >/dev/null; then
+    script -qec "LOCKSTEP_FAKE_DEVICE=$TAP/fake $LOCKSTEP check --only gpu-rate --sysroot $TAP/tree" /dev/null >"$TAP/terminal" </dev/null
+    has "on a terminal a bar shows how far it is" '\[\.+\] 0 of 1 checks, [0-9]+ s: gpu-rate' "$TAP/terminal"
+    has "until the end" '\[#+\] 1 of 1 checks' "$TAP/terminal"
+else
+    skip "a bar on a terminal" "no script(1) here"
+fi
+
 # What is refused.
 exits 2 "no such stage" check --stage thorough
 exits 2 "no such check" check --only nonsense

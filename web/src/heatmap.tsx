@@ -3,7 +3,7 @@
 // A canvas of its own: cells come from tiles that hold maxima, so one slow cell among millions stays visible from any
 // distance.  What the picture shows is beside it in words, as a list of the worst ranks.
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { count, percent, seconds } from './format';
 import { go, link, matrix, rankOf, route, setParams, steps, stepsNumbered, verdicts } from './model';
 import { codeSeconds, TILE, Tiles } from './tiles';
@@ -188,12 +188,15 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   const toX = (column: number) => LEFT + ((column - view.x0) / (view.x1 - view.x0)) * px;
   const toRow = (y: number) => view.y0 + ((y - TOP) / py) * (view.y1 - view.y0);
 
-  useEffect(() => {
-    const element = canvas.current!, ratio = devicePixelRatio || 1;
-    element.width = size.width * ratio;
-    element.height = size.height * ratio;
+  // In the frame of the key: an effect would come one frame later.
+  useLayoutEffect(() => {
+    const element = canvas.current!, ratio = devicePixelRatio || 1, wide = Math.round(size.width * ratio), tall = Math.round(size.height * ratio);
+    if (element.width !== wide || element.height !== tall) { // even the same size would be a new canvas
+      element.width = wide;
+      element.height = tall;
+    }
     const ctx = element.getContext('2d', { alpha: false })!;
-    ctx.scale(ratio, ratio);
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     // A key that only moves the selection leaves the cells as they are: at 16,384 ranks they are most of the work.
     const key = `${view.x0} ${view.x1} ${view.y0} ${view.y1} ${px} ${py} ${sort} ${meta.columns} ${meta.ranks} ${tiles.changed.value} ${sort === 'node' || sort === 'stage' ? rankOf.value.size : 0}`;
     if (!grid.current || kept.current.key !== key) {

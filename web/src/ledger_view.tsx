@@ -10,7 +10,7 @@ import { Mfu, MfuQuestion } from './mfu';
 import { color, Empty, Panel, Stat, theme } from './ui';
 import { sentence, severity } from './words';
 
-const AXIS = 48, LANES_SHOWN = 24, LANE_LABEL = 0.11; // pixels left of the chart; verdicts below it; share of its width that a name needs
+const AXIS = 48, LANES_SHOWN = 24; // pixels left of the chart; verdicts below it
 
 /* Which kinds of verdicts explain a bucket. */
 const KINDS: Record<string, string[]> = {
@@ -68,7 +68,7 @@ function intervalsOf(rows: LedgerRow[]): Intervals {
 
 /* Below the chart, on its time axis: which verdicts a rise belongs to, the dearest ones. */
 function VerdictLanes({ from, to }: { from: number; to: number }) {
-  const ends: number[] = [], span = to - from || 1;
+  const ends: number[] = [], span = to - from || 1, name = Math.min(0.5, 130 / Math.max(260, innerWidth - 120)); // share of the width that a name needs
   const dear = [...verdicts.value].sort((a, b) => b.cost.gpu_seconds - a.cost.gpu_seconds).slice(0, LANES_SHOWN);
   const bars = dear.flatMap((v) => {
     const begin = v.since_time ? +new Date(v.since_time) / 1000 : NaN, end = v.until_time ? +new Date(v.until_time) / 1000 : to;
@@ -77,15 +77,15 @@ function VerdictLanes({ from, to }: { from: number; to: number }) {
   }).sort((a, b) => a.left - b.left).map((bar) => {
     let lane = ends.findIndex((end) => end <= bar.left);
     if (lane < 0) lane = ends.length;
-    ends[lane] = Math.max(bar.right, bar.left + LANE_LABEL);
+    ends[lane] = Math.max(bar.right, bar.left + name);
     return { ...bar, lane };
   });
   if (!bars.length) return null;
   return (
     <ul class="lanes" aria-label="Verdicts over time" style={{ height: `${ends.length * 22}px` }}>
       {bars.map(({ v, left, right, lane }) => (
-        <li class={severity(v)} style={{ left: `${Math.min(left, 1 - LANE_LABEL) * 100}%`, top: `${lane * 22}px`, width: `${Math.max(right - left, LANE_LABEL) * 100}%` }}>
-          <i style={{ marginLeft: `${(Math.max(0, left - (1 - LANE_LABEL)) / Math.max(right - left, LANE_LABEL)) * 100}%`, width: `${((right - left) / Math.max(right - left, LANE_LABEL)) * 100}%` }} />
+        <li class={severity(v)} style={{ left: `${Math.min(left, 1 - name) * 100}%`, top: `${lane * 22}px`, width: `${Math.max(right - left, name) * 100}%` }}>
+          <i style={{ marginLeft: `${(Math.max(0, left - (1 - name)) / Math.max(right - left, name)) * 100}%`, width: `${((right - left) / Math.max(right - left, name)) * 100}%` }} />
           <a href={link('now', v.run, { verdict: v.id })} title={sentence(v)}>{v.kind} {v.ranks.length ? ranges(v.ranks, v.rank_count) : v.nodes[0] ?? ''}</a>
         </li>
       ))}
@@ -106,7 +106,7 @@ function OverTime() {
     const plot = new uPlot({
       width, height: 220, cursor: { points: { show: false }, y: false }, legend: { show: false }, padding: [8, 8, 0, 0],
       scales: { x: { time: true }, y: { range: [0, 100] } },
-      axes: [{ ...axis, values: (_, values) => values.map((v) => clock(new Date(v * 1000).toISOString())) }, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: AXIS }],
+      axes: [{ ...axis, values: (_, values) => values.map((v) => clock(new Date(v * 1000).toISOString())), size: 26, space: 80 }, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: AXIS }],
       series: [{}, ...shown.map((b) => ({ label: b.name, stroke: b.color, fill: b.color, width: 0, points: { show: false } })).reverse()],
     }, [times, ...[...parts].reverse()], element); // from the top down: each area covers the lower part of the one before it
     return () => plot.destroy();

@@ -33,10 +33,12 @@ function setModel(run: string, model: Model): void {
   } catch { /* as above */ }
 }
 
-/* From its begin to the begin of the next one, as lockstep report counts: what lies between two steps costs as well. */
+/* From its begin to the begin of the next one, as lockstep report counts: what lies between two steps costs as well.  The longest
+ * time of a rank would count the ranks' offsets against each other twice.
+ */
 function period(step: Step, next: Step | undefined): number {
   if (!next || next.attempt !== step.attempt || next.step !== step.step + 1 || !step.begin_time || !next.begin_time) return step.seconds;
-  return Math.max(step.seconds, (+new Date(next.begin_time) - +new Date(step.begin_time)) / 1000);
+  return (+new Date(next.begin_time) - +new Date(step.begin_time)) / 1000;
 }
 
 export interface Utilization { share: number | null; steps: number; why: string }

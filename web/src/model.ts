@@ -137,10 +137,13 @@ async function readRun(name: string): Promise<void> {
   });
 }
 
-let rankAt = 0;
+/* Where ranks are changes with an attempt only, and the rows of a large job are megabytes. */
+let rankAt = 0, rankAttempts = 0;
 async function readRanks(name: string): Promise<void> {
-  if (ranks.value.length && Date.now() - rankAt < 10000) return;
+  const known = ranks.value.length, attempts = run.value?.attempts ?? 0;
+  if (known && attempts === rankAttempts && Date.now() - rankAt < (known < 1000 ? 10000 : 60000)) return;
   rankAt = Date.now();
+  rankAttempts = attempts;
   const rows = await pages<Rank>(`runs/${encodeURIComponent(name)}/ranks`, 'ranks', 300000);
   if (current === name) ranks.value = rows;
 }
@@ -217,8 +220,11 @@ function onEvent(event: ServerEvent): void {
 }
 
 export function begin(): void {
+  let shown = '';
   effect(() => {
-    const { run: name, view } = route.value;
+    const { run: name, view } = route.value, next = `${name}/${view}`;
+    if (next === shown) return; // another cell was chosen
+    shown = next;
     if (name && name !== current) {
       current = name;
       rankAt = 0;
@@ -238,7 +244,6 @@ export function begin(): void {
         trouble.value = '';
       });
     }
-    void view;
     void refresh();
   });
   if (!saved) {

@@ -9,7 +9,7 @@ import type { Run } from './types';
 function state(r: Run): string {
   if (r.refused) return 'unknown';
   if (r.verdicts_open) return 'warn';
-  if (r.status) return r.verdicts ? 'warn' : 'unknown';
+  if (r.status) return r.verdicts ? 'over' : 'unknown';
   return r.steps && (r.ended || !r.closed) ? 'ok' : 'unknown';
 }
 

@@ -1,9 +1,9 @@
-// saved.mjs FILE RUN - a page that 'lockstep report -o' saved, from file:// and without a network.
+// saved.mjs FILE RUN MFU - a page that 'lockstep report -o' saved, from file:// and without a network.
 // SPDX-License-Identifier: Apache-2.0
 import { pathToFileURL } from 'node:url';
 import { openBrowser, result, until } from './browser.mjs';
 
-const [file, run] = process.argv.slice(2);
+const [file, run, mfu] = process.argv.slice(2); // mfu: by lockstep report, in per cent, for the numbers entered below
 const { browser, context, page, complaints } = await openBrowser();
 const asked = [];
 await context.setOffline(true);
@@ -28,6 +28,15 @@ await page.getByRole('article', { name: /^straggler: Rank 2 / }).first().getByRo
 result(await page.getByRole('img', { name: /^Timeline of step \d+: rank 2 / }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the timeline of a verdict is there');
 await page.getByRole('link', { name: 'Ledger' }).first().click();
 result(await page.getByRole('table', { name: 'From allocated to productive GPU time' }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the ledger is there');
+result(await page.getByRole('group', { name: /^MFU: not known, enter the size/ }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'MFU is not made up');
+await page.getByLabel('Parameters of the model, billion').fill('0.01');
+await page.getByLabel('Peak of one GPU, TFLOP/s').fill('2');
+const shown = await page.getByRole('group', { name: /^MFU: / }).getAttribute('aria-label');
+result(Math.abs(+/^MFU: ([\d.]+) %, of the newest \d+ steps$/.exec(shown)?.[1] - mfu) < mfu / 10, `with both numbers it is that of lockstep report`, `${shown}, expected ${mfu} %`);
+await page.reload();
+await page.getByRole('group', { name: `${shown}` }).waitFor({ timeout: 20000 }).catch(() => undefined);
+result((await page.getByRole('group', { name: /^MFU: / }).getAttribute('aria-label')) === shown, 'and the numbers stay');
+result((await page.getByRole('list', { name: 'Verdicts over time' }).getByRole('link', { name: 'straggler 2' }).count()) === 1, 'a piece of the ledger over time leads to its verdict');
 if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/saved-ledger.png` });
 await page.getByRole('link', { name: 'Score card' }).click();
 const card = page.getByRole('table', { name: 'Score card' });

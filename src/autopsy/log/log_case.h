@@ -18,6 +18,7 @@ enum log_strength { /* how well an event explains that a job ended */
 
 /* An error of its own in another log, so much later, is another fault: only waiting takes longer. */
 #define LOG_OTHER_NS (600 * NS_PER_S)
+#define LOG_FOLLOWS_NS (3900 * NS_PER_S) /* after its cause, at most */
 #define LOG_UNDATED 0.55 /* confidence in a kernel's message without a date, at most */
 
 struct log_item {

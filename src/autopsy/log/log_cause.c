@@ -115,9 +115,54 @@ static unsigned log_verdict_kind_of(const struct log_case *of, const struct log_
     }
 }
 
-/* The same error on another rank, about at the same time: one fault. */
-static bool log_is_same_fault(const struct log_item *item, const struct log_item *other)
+/* Of the same place, as far as both are known. */
+static bool log_is_one_node(const struct log_event *a, const struct log_event *b)
 {
+    return !a->node[0] || !b->node[0] || strcmp(a->node, b->node) == 0;
+}
+
+/* What the scheduler reports of a process that lacked memory, the kernel reports, too. */
+static bool log_is_memory_kill(const struct log_item *item, const struct log_item *other)
+{
+    const struct log_item *kernel = item->event->kind == LOG_EVENT_OOM_KILL ? item : other;
+    const struct log_item *scheduler = kernel == item ? other : item;
+    int64_t apart_ns =
+        MAX(kernel->when_ns, scheduler->when_ns) - MIN(kernel->when_ns, scheduler->when_ns);
+
+    return kernel->event->kind == LOG_EVENT_OOM_KILL && scheduler->event->kind == LOG_EVENT_ERROR &&
+           scheduler->event->layer == LAYER_HOST_MEMORY &&
+           strncmp(scheduler->event->cause, "killed", 6) == 0 &&
+           log_is_one_node(kernel->event, scheduler->event) &&
+           (!kernel->when_ns || !scheduler->when_ns || apart_ns <= TOGETHER_NS);
+}
+
+/* The error of the only rank whose GPU failed, and the Xid shortly before it. */
+static bool log_is_error_of_xid(const struct log_case *of, const struct log_item *item,
+                                const struct log_item *xid)
+{
+    if (item->event->kind != LOG_EVENT_ERROR || xid->event->kind != LOG_EVENT_XID ||
+        item->rank == LOG_EVENT_NO_RANK || xid->rank != LOG_EVENT_NO_RANK ||
+        item->event->layer != xid->event->layer || !verdict_layer_is_device(xid->event->layer) ||
+        !item->when_ns || !xid->when_ns || !log_is_one_node(item->event, xid->event) ||
+        xid->when_ns > item->when_ns + TOGETHER_NS || xid->when_ns + LOG_FOLLOWS_NS < item->when_ns)
+        return false;
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_item *other = &of->item[i];
+
+        if (other->event->kind == LOG_EVENT_ERROR && other->rank != item->rank &&
+            verdict_layer_is_device(other->event->layer))
+            return false;
+    }
+    return true;
+}
+
+/* The same error on another rank, about at the same time: one fault. */
+static bool log_is_same_fault(const struct log_case *of, const struct log_item *item,
+                              const struct log_item *other)
+{
+    if (log_is_memory_kill(item, other) || log_is_error_of_xid(of, item, other) ||
+        log_is_error_of_xid(of, other, item))
+        return true;
     if (!log_alike(item, other))
         return item->event->rank != LOG_EVENT_NO_RANK && item->rank == other->rank &&
                other->strength && item->event->layer == other->event->layer;
@@ -180,6 +225,28 @@ static uint32_t log_rank_of_device(const struct log_case *of, const struct log_i
     return rank;
 }
 
+/* A signal that names no process: the only rank that a launcher reports as ended by it, in the same log. */
+static uint32_t log_rank_of_signal(const struct log_case *of, const struct log_item *item)
+{
+    uint32_t rank = LOG_EVENT_NO_RANK;
+
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *other = of->item[i].event;
+        bool same = item->event->value ? other->value == item->event->value
+                                       : strncmp(other->cause, item->event->cause,
+                                                 strlen(item->event->cause)) == 0;
+
+        if ((other->kind != LOG_EVENT_EXIT && other->kind != LOG_EVENT_ROOT) ||
+            other->log != item->event->log || other->rank == LOG_EVENT_NO_RANK ||
+            !log_before(item, &of->item[i]) || other->value >= 0)
+            continue;
+        if (!same || (rank != LOG_EVENT_NO_RANK && rank != other->rank))
+            return LOG_EVENT_NO_RANK;
+        rank = other->rank;
+    }
+    return rank;
+}
+
 int log_report(struct log_case *of, struct log_item *item)
 {
     const struct log_event *event = item->event;
@@ -201,9 +268,14 @@ int log_report(struct log_case *of, struct log_item *item)
     for (size_t i = 0; i < of->items; i++) {
         struct log_item *other = &of->item[i];
 
-        if (!other->used && other->strength && log_is_same_fault(item, other))
+        if (!other->used && other->strength && log_is_same_fault(of, item, other)) {
             log_report_part(verdict, other);
+            if (other->event->kind == LOG_EVENT_OOM_KILL && other->event->advice)
+                verdict->advice = other->event->advice; /* it knows which limit */
+        }
     }
+    if (event->kind == LOG_EVENT_SIGNAL && !verdict->rank_count)
+        log_name_rank(verdict, log_rank_of_signal(of, item));
     verdict->would_decide =
         item->undated ? "the kernel log with dates (dmesg -T, journalctl -k): this line has none "
                         "and may be older than the job"
@@ -215,7 +287,21 @@ int log_report(struct log_case *of, struct log_item *item)
     return 1;
 }
 
-static int log_report_all(struct log_case *of, unsigned strength)
+/* A job of another time in the same folder, of whose log no line is used yet. */
+static bool log_is_of_another_job(const struct log_case *of, const struct log_item *item)
+{
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_item *other = &of->item[i];
+        int64_t apart_ns = MAX(other->when_ns, item->when_ns) - MIN(other->when_ns, item->when_ns);
+
+        if (other->used && (other->event->log == item->event->log || !other->when_ns ||
+                            apart_ns <= LOG_FOLLOWS_NS))
+            return false;
+    }
+    return item->when_ns != 0;
+}
+
+static int log_report_all(struct log_case *of, unsigned strength, bool others)
 {
     CLEAN(free_clean) struct log_heads *heads = malloc(sizeof(*heads));
     int result = heads ? heads_find(of, strength, heads) : -ENOMEM;
@@ -223,7 +309,8 @@ static int log_report_all(struct log_case *of, unsigned strength)
     for (size_t i = 0; result >= 0 && i < heads->count; i++) {
         struct log_item *item = heads->item[i];
 
-        if (item->used || log_comes_after_another(heads, item))
+        if (item->used || log_comes_after_another(heads, item) ||
+            (others && !log_is_of_another_job(of, item)))
             continue;
         if (of->findings->count == POSTMORTEM_MAX)
             break;
@@ -235,19 +322,19 @@ static int log_report_all(struct log_case *of, unsigned strength)
 int log_find_cause(struct log_case *of)
 {
     bool waits = false, weak = false;
-    int result = log_report_all(of, LOG_STRONG);
+    int result = log_report_all(of, LOG_STRONG, false), more;
 
-    if (result == 0)
-        result = log_report_all(of, LOG_MEDIUM);
+    more = result < 0 ? 0 : log_report_all(of, LOG_MEDIUM, result > 0);
+    result = more ? more : result;
     for (size_t i = 0; i < of->items; i++) {
         waits |= of->item[i].event->kind == LOG_EVENT_TIMEOUT ||
                  of->item[i].event->kind == LOG_EVENT_ABSENT;
         weak |= of->item[i].strength == LOG_WEAK;
     }
-    return result == 0 && weak && !waits ? log_report_all(of, LOG_WEAK) : result;
+    return result == 0 && weak && !waits ? log_report_all(of, LOG_WEAK, false) : result;
 }
 
 int log_find_last(struct log_case *of)
 {
-    return log_report_all(of, LOG_LAST);
+    return log_report_all(of, LOG_LAST, false);
 }

@@ -9,8 +9,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define FOLLOWS_NS (3900 * NS_PER_S) /* after its cause, at most */
-#define KINDS_MAX 64                 /* of follow-on errors that are listed one by one */
+#define KINDS_MAX 64 /* of follow-on errors that are listed one by one */
 
 /* One line for all that mean the same: how many, and where the first stands. */
 struct follow {
@@ -18,6 +17,32 @@ struct follow {
     size_t count, ranks;
     uint32_t last_rank;
 };
+
+/* Does this event stand in a file of the same directory?  Names that were cut are not compared. */
+static bool follow_is_beside(const struct log_event *a, const struct log_event *b)
+{
+    const char *end = strrchr(a->file, '/'), *other = strrchr(b->file, '/');
+    size_t bytes = end ? (size_t)(end - a->file) : 0;
+
+    return bytes == (other ? (size_t)(other - b->file) : 0) &&
+           strncmp(a->file, b->file, bytes) == 0;
+}
+
+/* Jobs with a folder each: what stands beside another cause follows from that one, unless it is the same. */
+static bool follow_is_of_folder(const struct log_case *of, const struct log_item *item,
+                                const struct log_item *cause)
+{
+    if (follow_is_beside(item->event, cause->event))
+        return false;
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_item *other = &of->item[i];
+
+        if (other->strength == LOG_STRONG && other != cause && !log_alike(other, cause) &&
+            follow_is_beside(other->event, item->event) && !log_before(cause, other))
+            return true;
+    }
+    return false;
+}
 
 /* Logs of several jobs lie in one folder.  Whoever waits for a collective may wait for an hour, and ends then; what comes
  * later is of another job, and so is what has a cause of its own in its log.
@@ -27,15 +52,15 @@ static bool follow_is_of_another(const struct log_case *of, const struct log_ite
 {
     if (!item->when_ns || !cause->when_ns || item->when_ns <= cause->when_ns)
         return false;
-    if (item->when_ns - cause->when_ns > FOLLOWS_NS)
+    if (item->when_ns - cause->when_ns > LOG_FOLLOWS_NS)
         return true;
     if (item->event->log == cause->event->log)
         return false;
     for (size_t i = 0; i < of->items; i++) {
         const struct log_item *other = &of->item[i];
 
-        if (other->strength == LOG_STRONG && other->event->log == item->event->log &&
-            (other == item || log_before(other, item)) &&
+        if (!other->used && other->strength == LOG_STRONG &&
+            other->event->log == item->event->log && (other == item || log_before(other, item)) &&
             other->when_ns - cause->when_ns > LOG_OTHER_NS && !log_alike(other, cause))
             return true;
     }
@@ -49,7 +74,7 @@ static bool is_follow_on(const struct log_case *of, const struct log_item *item,
 
     if (item->used || event->kind >= LOG_EVENT_XID || (cause && log_before(item, cause)))
         return false;
-    if (cause && follow_is_of_another(of, item, cause))
+    if (cause && (follow_is_of_another(of, item, cause) || follow_is_of_folder(of, item, cause)))
         return false;
     if (cause && item->strength == LOG_STRONG && !log_before(cause, item))
         return false; /* another cause, in files that cannot be compared */

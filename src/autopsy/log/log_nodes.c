@@ -32,12 +32,24 @@ static struct verdict *log_verdict_for(struct findings *findings, uint32_t rank)
     return NULL;
 }
 
+static bool log_is_of_network(const struct verdict *verdict, const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_NODE && event->layer == LAYER_NIC &&
+           (verdict->kind == VERDICT_CRASH || verdict->kind == VERDICT_HANG);
+}
+
 /* An adapter or port that failed is why transfers fail. */
 static bool log_explains_network(const struct verdict *verdict, const struct log_event *event)
 {
-    return event->kind == LOG_EVENT_NODE && event->layer == LAYER_NIC &&
-           (verdict->kind == VERDICT_CRASH || verdict->kind == VERDICT_HANG) &&
-           verdict->layer == LAYER_FABRIC;
+    return log_is_of_network(verdict, event) && verdict->layer == LAYER_FABRIC;
+}
+
+/* The library reports the adapter of a node, and the kernel reports it, too. */
+static bool log_confirms_network(const struct verdict *verdict, const struct log_event *event)
+{
+    return log_is_of_network(verdict, event) && verdict->layer == LAYER_NIC &&
+           (!event->node[0] || !verdict->node_count ||
+            (verdict->node_count == 1 && strcmp(verdict->node[0], event->node) == 0));
 }
 
 static void log_add_evidence(struct verdict *verdict, const struct log_item *item)
@@ -151,7 +163,7 @@ static bool log_is_open_to(const struct verdict *verdict, const struct log_event
 {
     bool hardware = event->layer != LAYER_USER_CODE && event->layer != LAYER_UNKNOWN;
 
-    if (log_explains_network(verdict, event))
+    if (log_explains_network(verdict, event) || log_confirms_network(verdict, event))
         return true;
     return event->kind == LOG_EVENT_XID && hardware && verdict->kind == VERDICT_CRASH &&
            (verdict->layer == LAYER_GPU || verdict->layer == LAYER_UNKNOWN);

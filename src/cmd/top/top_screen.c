@@ -149,7 +149,7 @@ static double top_pace(struct live_run *live)
 static const char *top_state(const struct top_screen *screen, const struct live_run *live)
 {
     if (live->ended)
-        return live->status ? "failed" : "ended";
+        return live->stopped ? "stopped" : live->status ? "failed" : "ended";
     if (live->last)
         return "ended";
     return screen->alive ? "running" : "no writer";

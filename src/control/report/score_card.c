@@ -18,6 +18,7 @@
 #include "core/map.h"
 #include "core/time.h"
 #include "show/ledger_view.h"
+#include "wire/policy_table.h"
 #include "wire/spool.h"
 
 #define STEADY_STEPS 10   /* in a row that are not much longer than the median */
@@ -48,7 +49,8 @@ struct score_builder {
     size_t steps, room;
     double tokens, token_seconds; /* token_seconds: GPU-seconds of the steps that have tokens */
     uint64_t token_steps;
-    uint32_t split; /* tp x pp; 0: no rank has a layout */
+    uint32_t split;                        /* tp x pp; 0: no rank has a layout */
+    int64_t submit_real_ns, start_real_ns; /* of the scheduler's job; 0: not known */
     int64_t begin_real_ns, attempt_begin_ns, first_attempt_ns, end_real_ns;
     bool launched, in_attempt;
 };
@@ -185,12 +187,22 @@ static void score_take_merged(struct score_builder *builder, struct reader in)
         builder->card->steps_left_out += merged.steps;
 }
 
+/* Of the first launcher: what a requeue waited for later is not how long this run took to begin. */
+static void score_take_job(struct score_builder *builder, const struct policy_means *means)
+{
+    if (builder->start_real_ns)
+        return;
+    builder->submit_real_ns = means->submit_real_ns;
+    builder->start_real_ns = means->start_real_ns;
+}
+
 static int score_take_frame(void *arg, const struct frame *frame, struct err *err)
 {
     struct score_builder *builder = arg;
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_hello hello;
     struct fact_ring ring;
+    struct policy_means means;
     struct fact_run run;
     int result = 0;
 
@@ -207,6 +219,10 @@ static int score_take_frame(void *arg, const struct frame *frame, struct err *er
     case FRAME_RUN:
         if (fact_run_get(in, &run) == 0)
             score_take_run(builder, &run);
+        break;
+    case FRAME_MEANS:
+        if (policy_means_get(in, &means) == 0)
+            score_take_job(builder, &means);
         break;
     case FRAME_SHAPE:
         result = shape_book_add(&builder->book, in);
@@ -340,14 +356,29 @@ static double score_steady_ns(const struct score_builder *builder)
     return NAN;
 }
 
+/* What the run did before it began: the scheduler knows, if there is one. */
+static void score_queue(struct score_builder *builder, int64_t begin_ns)
+{
+    int64_t submit_ns = builder->submit_real_ns, start_ns = builder->start_real_ns;
+    struct score_card *card = builder->card;
+
+    card->queue_seconds = card->prolog_seconds = NAN;
+    if (submit_ns && start_ns >= submit_ns)
+        card->queue_seconds = (double)(start_ns - submit_ns) / 1e9;
+    else
+        score_set_unknown(card, "queue_seconds", "no scheduler said when the job was submitted");
+    if (start_ns && begin_ns >= start_ns)
+        card->prolog_seconds = (double)(begin_ns - start_ns) / 1e9;
+    else
+        score_set_unknown(card, "prolog_seconds", "no scheduler said when the job was started");
+}
+
 static void score_start(struct score_builder *builder)
 {
     struct score_card *card = builder->card;
     int64_t begin_ns = builder->begin_real_ns ? builder->begin_real_ns : builder->first_attempt_ns;
 
-    card->queue_seconds = card->prolog_seconds = NAN;
-    score_set_unknown(card, "queue_seconds", "the scheduler's times are not among the facts");
-    score_set_unknown(card, "prolog_seconds", "the scheduler's times are not among the facts");
+    score_queue(builder, begin_ns);
     card->time_to_first_step_seconds = card->time_to_steady_seconds = card->start_up_seconds = NAN;
     if (!begin_ns || !builder->steps) {
         const char *why =

@@ -22,6 +22,7 @@ enum { /* results that callers treat each in its own way */
     CUDA_ERROR_OUT_OF_MEMORY = 2,
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_NOT_READY = 600,
+    CUDA_ERROR_PEER_ENABLED = 704, /* before, by somebody else of this process */
 };
 
 enum { /* attributes of a device */
@@ -71,6 +72,12 @@ struct cuda {
     int (*copy_to_device)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*copy_on_device)(uint64_t to, uint64_t from, size_t bytes, void *stream);
     int (*set_bytes)(uint64_t to, unsigned char value, size_t bytes, void *stream);
+
+    /* Between two GPUs; NULL: not there. */
+    int (*peer_can)(int *ret, int device, int peer);
+    int (*peer_enable)(void *peer_context, unsigned flags);
+    int (*copy_peer)(uint64_t to, void *to_context, uint64_t from, void *from_context, size_t bytes,
+                     void *stream);
 
     int (*stream_create)(void **ret, unsigned flags);
     int (*stream_destroy)(void *stream);

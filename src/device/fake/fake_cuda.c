@@ -6,7 +6,8 @@
  * Keys: cuda.FUNCTION for an error, delay or hang of each (cuda.init, cuda.context-retain, cuda.memory-alloc, cuda.copy,
  * cuda.launch, cuda.stream-wait, cuda.event-wait ...), cuda.count, cuda.version, cuda.N.name, cuda.N.memory, cuda.N.free (bytes),
  * cuda.N.major (of its compute capability), cuda.N.multiprocessors; cuda.kernel-us and cuda.copy-us say how long a kernel or a copy
- * keeps its stream busy; cuda.N.memory-rate and cuda.N.pcie-rate, in MB/s, make that depend on the size of a copy.
+ * keeps its stream busy; cuda.N.memory-rate, cuda.N.pcie-rate and cuda.N.peer-rate, in MB/s, make that depend on the size of a copy; cuda.peers 0: GPUs do
+ * not access each other.
  *
  * Kernels of gpu_kernels.c run on the host, when their time has come; all others only take time.  Faults: cuda.N.flip-sm (one bit
  * of one sum on this SM), cuda.N.flip-kernel (text: in this kernel only), cuda.N.idle-sm (gets no block), cuda.N.bad-word (a bit of
@@ -446,6 +447,35 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *
 {
     return fake_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream,
                      "memory-rate");
+}
+
+EXPORT int cuDeviceCanAccessPeer(int *ret, int device, int peer);
+EXPORT int cuDeviceCanAccessPeer(int *ret, int device, int peer)
+{
+    int64_t number;
+    int result = script_number(&number, 1, "cuda.peers");
+
+    if (result == 0)
+        *ret = number && device != peer;
+    return result;
+}
+
+EXPORT int cuCtxEnablePeerAccess(void *context, unsigned flags);
+EXPORT int cuCtxEnablePeerAccess(void *context, unsigned flags)
+{
+    (void)flags;
+    return context ? fake_call("cuda.peer-enable") : INVALID_CONTEXT;
+}
+
+EXPORT int cuMemcpyPeerAsync(uint64_t to, void *to_context, uint64_t from, void *from_context,
+                             size_t bytes, void *stream);
+EXPORT int cuMemcpyPeerAsync(uint64_t to, void *to_context, uint64_t from, void *from_context,
+                             size_t bytes, void *stream)
+{
+    if (!to_context || !from_context)
+        return INVALID_CONTEXT;
+    return fake_copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes, stream,
+                     "peer-rate");
 }
 
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream);

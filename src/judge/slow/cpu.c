@@ -177,7 +177,7 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const stru
         throttled_ms > delayed_ms || throttled_ms > judge->limits.cpu_wait_share * now->excess_ms;
     snprintf(draft.cause, sizeof(draft.cause), "%s",
              quota ? "the cgroup's CPU quota throttles the ranks on this node"
-                   : "other processes use the CPUs of the ranks on this node");
+                   : STRAGGLER_NODE_SHORT);
     draft.since_step = history_back(history, now->steps - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = now->excess_ms / 1e3;

@@ -123,6 +123,8 @@ bool signals_is_far(const struct judge_state *judge, const struct past_step *pas
     double least = FAR_TIMES * MAX(judge->limits.straggler_share * (double)past->typical_ms[rank],
                                    judge->limits.straggler_least_excess / FAR_TIMES);
 
+    if (past->split[rank].unfinished)
+        return false; /* its rank ended in it, or another did and it waited */
     for (int series = 0; series < SERIES_COUNT; series++) {
         if (signals_value(past, series, rank) - starved >
             MAX(least, FAR_NOISES * judge->history.noise_ms[series]))

@@ -145,8 +145,7 @@ static double stall_level_median(const struct stall_input *input, uint32_t steps
     return median_f64(value, count);
 }
 
-/* Of the step: what a wait must be at least to be said.  Without device times part of it may be hidden. */
-static double stall_least_share(const struct judge_state *judge)
+double stall_least_share(const struct judge_state *judge)
 {
     return judge->history.host_view ? judge->limits.input_host_share
                                     : judge->limits.input_cost_share;

@@ -12,6 +12,13 @@
 #include "judge/slow/stall_private.h"
 
 #define SUSPECTS_MAX 32
+#define BLUR 2 /* standard errors by which a mean wait for a CPU may be too low */
+
+/* They wait for a large part of the step as well: then it is the job's input, unless one waits for far longer. */
+static bool rank_peers_wait(const struct judge_state *judge, double theirs, uint32_t steps)
+{
+    return theirs > stall_least_share(judge) * history_period_ms(&judge->history, steps);
+}
 
 /* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
 static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
@@ -19,7 +26,7 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
     uint32_t peers;
     double theirs =
         history_peers_ms(&judge->history, &judge->model, rank, steps, split_input_ns, &peers);
-    double least = 1e300;
+    double least = 1e300, own;
 
     if (peers == 0)
         return 0; /* nobody to compare it with: the job's input */
@@ -28,13 +35,17 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
 
         least = MIN(least, split->present ? (double)split_input_ns(split) / 1e6 - theirs : 0);
     }
-    return MIN(history_part_ms(&judge->history, rank, steps, split_input_ns) - theirs, 2 * least);
+    own = history_part_ms(&judge->history, rank, steps, split_input_ns);
+    if (own < judge->limits.input_times * theirs && rank_peers_wait(judge, theirs, steps))
+        return 0;
+    return MIN(own - theirs, 2 * least);
 }
 
 static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double excess)
 {
-    double own = history_starved_ms(&judge->history, rank, steps);
+    double own = history_starved_ms(&judge->history, rank, steps) +
+                 BLUR * history_starved_error_ms(&judge->history, rank, steps);
 
     return own - history_peers_starved_ms(&judge->history, &judge->model, rank, steps) >
            judge->limits.input_cpu_share * excess;
@@ -48,10 +59,16 @@ static const struct stall_rule *rank_rule(const struct judge_state *judge, uint3
         uint32_t steps = stall_steps(judge, &stall_input_rules[i]);
         double limit = judge->limits.input_cost_share * stall_input_rules[i].shares *
                        history_period_ms(&judge->history, steps);
-        double excess;
+        double excess, peers_ms;
+        uint32_t peers;
 
         if (judge->history.count < steps + (uint32_t)judge->limits.verdict_warm_up)
             return NULL;
+        /* Whose batch is later wins time for the other: of two that wait, a few steps do not tell. */
+        peers_ms =
+            history_peers_ms(&judge->history, &judge->model, rank, steps, split_input_ns, &peers);
+        if (i + 1 < COUNT(stall_input_rules) && rank_peers_wait(judge, peers_ms, steps))
+            continue;
         excess = rank_excess_ms(judge, rank, steps);
         if (excess > limit && later_ms > limit && !rank_is_starved(judge, rank, steps, excess))
             return &stall_input_rules[i];

@@ -118,7 +118,9 @@ bool stall_waits(const struct judge_state *judge,
 /* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
 bool stall_waits_for_storage(const struct judge_state *judge, uint32_t rank,
                              struct stall_files *seen);
-void stall_input_step(struct judge_state *judge);     /* stall_input.c */
+void stall_input_step(struct judge_state *judge); /* stall_input.c */
+/* Of the step: what a wait must be at least to be said.  Without device times part of it may be hidden. */
+double stall_least_share(const struct judge_state *judge);
 int64_t stall_faults(const struct rank_split *split); /* in millions, as parts are */
 /* What its batches come late from; `rank` MODEL_NONE: of all. */
 unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draft, uint32_t rank,

@@ -86,21 +86,30 @@ static double straggler_starved_ms(const struct judge_state *judge, uint32_t ran
 
 #define NEIGHBOURS 16 /* ranks of a node that are looked at */
 
-/* ... and the others on its node do, too.  A rank that waits for a CPU alone has a reason of its own, such as a thread that
- * keeps the interpreter's lock.
- */
-static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+/* What the other ranks on its node wait for a CPU, the median of them; -1: there are none. */
+static double straggler_neighbours_ms(const struct judge_state *judge, uint32_t rank,
+                                      uint32_t steps)
 {
     const struct model_rank *all = judge->model.rank;
-    double own = history_starved_ms(&judge->history, rank, steps);
-    double more = straggler_starved_ms(judge, rank, steps), value[NEIGHBOURS];
+    double value[NEIGHBOURS];
     uint32_t used = 0;
 
     for (uint32_t other = 0; other < judge->model.world && used < NEIGHBOURS; other++) {
         if (other != rank && all[other].node == all[rank].node)
             value[used++] = history_starved_ms(&judge->history, other, steps);
     }
-    return used ? more - MAX(0, own - median_f64(value, used)) : more;
+    return used ? median_f64(value, used) : -1;
+}
+
+/* ... and the others on its node do, too.  A rank that waits for a CPU alone has a reason of its own, such as a thread that
+ * keeps the interpreter's lock.
+ */
+static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+{
+    double own = history_starved_ms(&judge->history, rank, steps);
+    double others = straggler_neighbours_ms(judge, rank, steps);
+
+    return straggler_starved_ms(judge, rank, steps) - (others < 0 ? 0 : MAX(0, own - others));
 }
 
 double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
@@ -129,6 +138,17 @@ static bool straggler_is_starved(const struct judge_state *judge, uint32_t rank,
     }
     return used > 0 && straggler_starved_ms(judge, rank, steps) * used >
                            judge->limits.straggler_cpu_share * MAX(0, excess);
+}
+
+#define BLUR 2 /* standard errors by which a mean wait for a CPU may be off */
+
+/* Whether it may: waits differ so much from step to step that the mean of these says neither that it does nor that it does not. */
+static bool straggler_may_be_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+{
+    double most = straggler_starved_ms(judge, rank, steps) +
+                  BLUR * history_starved_error_ms(&judge->history, rank, steps);
+
+    return straggler_excess_ms(judge, rank, steps) - most < signals_least_ms(judge, rank, steps);
 }
 
 /* ---- the verdict ---- */
@@ -223,6 +243,27 @@ static uint64_t first_slow_step(const struct judge_state *judge, uint32_t rank, 
     return first;
 }
 
+/* Where others on its node wait for a CPU as well, the node is short of them, and which rank that delays is chance: it is the same
+ * fault as cpu.c finds where it came later, and the same verdict.
+ */
+static void straggler_add_ranks(struct judge_state *judge, struct verdict *draft, uint32_t rank,
+                                uint32_t steps)
+{
+    double own = history_starved_ms(&judge->history, rank, steps) -
+                 BLUR * history_starved_error_ms(&judge->history, rank, steps);
+    double others = straggler_neighbours_ms(judge, rank, steps);
+
+    if (draft->layer != LAYER_CPU || others < 0 || others < own / 2) {
+        judge_state_add_rank(judge, draft, rank);
+        return;
+    }
+    for (uint32_t other = 0; other < judge->model.world; other++) {
+        if (judge->model.rank[other].node == judge->model.rank[rank].node)
+            judge_state_add_rank(judge, draft, other);
+    }
+    snprintf(draft->cause, sizeof(draft->cause), "%s", STRAGGLER_NODE_SHORT);
+}
+
 static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double cost_ms, struct verdict *draft)
 {
@@ -238,7 +279,7 @@ static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t s
     draft->layer = (uint8_t)straggler_layer_of(judge, rank, steps, excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
              straggler_cause_of(draft->layer, judge->history.host_view));
-    judge_state_add_rank(judge, draft, rank);
+    straggler_add_ranks(judge, draft, rank, steps);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
@@ -257,6 +298,8 @@ static void straggler_reconsider(struct judge_state *judge, struct tracked_verdi
         return;
     straggler_draft(judge, rank, open->recurs ? steps : (uint32_t)open->steps,
                     verdict->seconds_per_step * 1e3, &draft);
+    if (draft.rank_count != verdict->rank_count)
+        return; /* one or all of its node: what was said first stays */
     open->changed |= draft.layer != verdict->layer || open->recurs;
     open->recurs = false;
     verdict->layer = draft.layer;
@@ -385,7 +428,9 @@ static void suspect_judge(struct judge_state *judge, const struct straggler_susp
         straggler_reconsider(judge, open, suspect->rank, suspect->steps);
     } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank)) {
         straggler_draft(judge, suspect->rank, suspect->steps, cost_ms, &draft);
-        judge_state_find(judge, &draft, &fresh);
+        if (draft.layer == LAYER_CPU || draft.layer == LAYER_GPU ||
+            !straggler_may_be_starved(judge, suspect->rank, suspect->steps))
+            judge_state_find(judge, &draft, &fresh);
     }
 }
 

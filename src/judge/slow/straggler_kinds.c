@@ -247,6 +247,7 @@ void straggler_moves(struct judge_state *judge)
     struct tracked_verdict *open =
         judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     double cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : 0;
+    uint32_t window = MIN(judge->history.count, HISTORY_STEPS);
     struct migration found;
 
     if (!signals_job_is_uneven(judge))
@@ -259,9 +260,12 @@ void straggler_moves(struct judge_state *judge)
         open->step_seconds = cost / 1e3;
         return;
     }
-    if (cost <= judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5))
+    /* The cost is that of the newest step: of a step on average it is less. */
+    cost *= (double)found.steps / window;
+    if (signals_slowest(judge, 0) == MODEL_NONE ||
+        cost <= judge->limits.straggler_cost_share * history_period_ms(&judge->history, window))
         return;
-    migration_accuse(judge, &found, MIN(judge->history.count, HISTORY_STEPS), cost);
+    migration_accuse(judge, &found, window, cost);
     open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     if (open)
         migration_merge(judge, open);

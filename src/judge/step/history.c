@@ -440,20 +440,39 @@ double history_peers_ms(const struct history *history, const struct model *model
     return median_f64(value, used);
 }
 
-double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps)
+/* Mean and variance of it. */
+static double history_starved_look(const struct history *history, uint32_t rank, uint32_t steps,
+                                   double *variance_of_mean)
 {
     uint32_t count = history_window(history, steps), used = 0;
-    double sum = 0;
+    double mean = 0, squares = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct rank_split *split = &history_back(history, i)->split[rank];
+        double value = (double)split_starved_ns(split) / 1e6, off = value - mean;
 
         if (!split->present || !split_tells_cpu(split))
             continue;
-        sum += (double)split_starved_ns(split) / 1e6;
-        used++;
+        mean += off / ++used;
+        squares += off * (value - mean);
     }
-    return used ? sum / used : 0;
+    *variance_of_mean = used > 1 ? squares / (used - 1) / used : mean * mean;
+    return mean;
+}
+
+double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    double variance;
+
+    return history_starved_look(history, rank, steps, &variance);
+}
+
+double history_starved_error_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    double variance;
+
+    history_starved_look(history, rank, steps, &variance);
+    return sqrt(variance);
 }
 
 double history_peers_starved_ms(const struct history *history, const struct model *model,

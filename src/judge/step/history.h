@@ -92,6 +92,8 @@ double history_peers_ms(const struct history *history, const struct model *model
  * are short; and the median of that over the rank's peers.
  */
 double history_starved_ms(const struct history *history, uint32_t rank, uint32_t steps);
+/* ... and the standard error of that mean: waits differ much from step to step. */
+double history_starved_error_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_peers_starved_ms(const struct history *history, const struct model *model,
                                 uint32_t rank, uint32_t steps);
 

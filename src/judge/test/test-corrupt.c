@@ -567,6 +567,23 @@ static void a_loss_that_jumps_on_all_ranks_is_healthy(void **state)
     bench_close(&bench);
 }
 
+/* Training diverges: all losses grow by the step, one of them a little earlier. */
+static void losses_that_all_grow_name_no_rank(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
+    for (int i = 0; i < 8; i++) {
+        for (uint32_t rank = 0; rank < 4; rank++)
+            bench.lab->fault.loss[rank] = 0.05 * pow(2, i) * (rank == 2 ? 1.5 : 1);
+        lab_judge(bench.lab, &bench.judge);
+    }
+    nothing(&bench);
+    bench_close(&bench);
+}
+
 static void one_hard_batch_is_healthy(void **state)
 {
     struct lab_config config = config_of(1, 1, 4);
@@ -657,6 +674,7 @@ int main(void)
         cmocka_unit_test(scaled_losses_have_infinite_norms_now_and_then),
         cmocka_unit_test(a_loss_that_jumps_in_one_rank_and_stays_is_named),
         cmocka_unit_test(a_loss_that_jumps_on_all_ranks_is_healthy),
+        cmocka_unit_test(losses_that_all_grow_name_no_rank),
         cmocka_unit_test(one_hard_batch_is_healthy),
         cmocka_unit_test(a_flip_that_ends_in_no_number_is_one_verdict),
         cmocka_unit_test(after_a_restart_from_sound_parameters_it_is_over),

@@ -150,6 +150,50 @@ static void a_quota_is_called_one_though_many_threads_wait_for_it(void **state)
     bench_close(&bench);
 }
 
+/* From the first steps on the node is short of CPUs, and one rank gets them last: it is the node's fault. */
+static void a_rank_that_waits_longest_where_all_wait_is_its_nodes(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    struct lab_fault *fault = &bench.lab->fault;
+
+    (void)state;
+    fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        fault->delay_ns[rank] = 30 * MS;
+    fault->delay_ns[1] = 50 * MS;
+    fault->sleep_ns[1] = 20 * MS;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_CPU);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 4);
+    bench_close(&bench);
+}
+
+/* Rank 1 works 8 ms longer than the others, in steps in which all wait 0 to 240 ms for CPUs: that is not told to be its code. */
+static void what_is_less_than_the_noise_of_waiting_for_cpus_is_no_rank(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+
+    (void)state;
+    for (int noisy = 0; noisy < 2; noisy++) {
+        struct bench bench = bench_open(&config);
+        struct lab_fault *fault = &bench.lab->fault;
+
+        fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+        fault->sleep_ns[1] = 8 * MS;
+        for (uint32_t step = 0; step < 40; step++) {
+            for (uint32_t rank = 0; rank < 4; rank++)
+                fault->delay_ns[rank] = noisy ? (int64_t)((step + rank) % 4) * 80 * MS : 120 * MS;
+            lab_judge(bench.lab, &bench.judge);
+        }
+        assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+        assert_int_equal(lab_open(&bench.judge, 0, 0)->verdict.layer == LAYER_CPU, noisy);
+        assert_int_equal(lab_open(&bench.judge, 0, 0)->verdict.rank_count, noisy ? 4 : 1);
+        bench_close(&bench);
+    }
+}
+
 /* One of them at a time, so that none stands out for long. */
 static void starve_in_turn(struct bench *bench, uint32_t steps, int64_t ns, int64_t others_ns)
 {
@@ -310,6 +354,8 @@ int main(void)
         cmocka_unit_test(what_waits_too_little_for_a_cpu_is_not_explained_by_it),
         cmocka_unit_test(a_slow_rank_that_others_spin_for_is_named_and_not_its_node),
         cmocka_unit_test(a_rank_that_waits_for_cpus_alone_is_named_also_on_a_busy_node),
+        cmocka_unit_test(a_rank_that_waits_longest_where_all_wait_is_its_nodes),
+        cmocka_unit_test(what_is_less_than_the_noise_of_waiting_for_cpus_is_no_rank),
         cmocka_unit_test(a_quota_is_called_one_though_many_threads_wait_for_it),
         cmocka_unit_test(among_many_nodes_it_must_last),
         cmocka_unit_test(what_hurts_little_must_last),

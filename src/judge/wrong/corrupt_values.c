@@ -253,6 +253,8 @@ static void jumps_note(const struct judge_state *judge, struct corrupt_book *boo
 
         if (!corrupt_value_of(judge->job_step, rank, which, &value) || !field_is_finite(value))
             continue;
+        if (height >= 1 && at->jump_values[which] == 0 && at->high_values[which] > 1)
+            at->alone[which] = false; /* it has grown: that is no jump */
         at->jump_values[which] = height >= 1 ? at->jump_values[which] + 1 : 0;
         at->high_values[which] = height > risen && height < 1 ? at->high_values[which] + 1 : 0;
         if (!at->risen[which] ||
@@ -290,10 +292,13 @@ static struct jump jumps_count(const struct judge_state *judge, const struct cor
             jump.step = MIN(jump.step, at->rise_step[which]);
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        const struct rank_values *at = &book->rank[rank].values;
+
+        jump.alone &= !at->risen[which] || at->rise_step[which] >= jump.step;
         if (!corrupt_rank_began(book, rank, which, jump.step))
             continue;
         jump.began++;
-        jump.alone &= book->rank[rank].values.alone[which];
+        jump.alone &= at->alone[which];
     }
     return jump;
 }

@@ -391,6 +391,16 @@ static size_t line_take_compose(struct prefix *prefix, const char *at)
     return name + blanks + 1;
 }
 
+/* "8de2ca81 || text": the container, behind a date */
+static size_t line_take_container_id(struct prefix *prefix, const char *at)
+{
+    size_t digits = strspn(at, "0123456789abcdef");
+
+    return prefix->dated && digits >= 8 && digits <= 64 && strncmp(at + digits, " || ", 4) == 0
+               ? digits + 3
+               : 0;
+}
+
 /* "host:pid:tid [dev] NCCL "; the message begins with NCCL */
 static size_t line_take_nccl(struct prefix *prefix, const char *at)
 {
@@ -532,6 +542,7 @@ static size_t (*const prefixes[])(struct prefix *prefix, const char *at) = {
     line_take_address,
     line_take_node,
     line_take_compose,
+    line_take_container_id,
     line_take_level,
     line_take_what,
     line_take_bar,

@@ -675,6 +675,8 @@ int log_file_end(struct log_engine *file)
         if (log_watch_writes(&file->watch, rank))
             result = log_reader_saw_rank(file->reader, rank);
     }
+    if (file->watch.local)
+        log_reader_saw_local(file->reader, file->log);
     ended = log_keep_end(file->keep, file->reader);
     return result < 0 ? result : ended;
 }

@@ -51,6 +51,13 @@ int log_reader_saw_rank(struct log_reader *reader, uint32_t rank)
     return log_rank_of(reader, rank) ? 0 : -ENOMEM;
 }
 
+void log_reader_saw_local(struct log_reader *reader, uint32_t log)
+{
+    reader->locals |= reader->local && reader->local_log != log;
+    reader->local_log = log;
+    reader->local = true;
+}
+
 static int reader_begin(struct log_reader *reader, const struct log_source *source)
 {
     int result = 0;
@@ -160,9 +167,9 @@ static bool log_has_nodes(const struct logs *logs)
 }
 
 /* Ranks that count on their node are ranks of the job only where there is one node. */
-static void log_settle_local_ranks(struct logs *logs)
+static void log_settle_local_ranks(struct logs *logs, bool locals)
 {
-    bool nodes = log_has_nodes(logs);
+    bool nodes = locals || log_has_nodes(logs);
 
     for (size_t i = 0; i < logs->events; i++) {
         struct log_event *event = &logs->event[i];
@@ -197,7 +204,7 @@ int log_reader_take(struct log_reader *reader, struct logs *ret)
 {
     int result;
 
-    log_settle_local_ranks(&reader->logs);
+    log_settle_local_ranks(&reader->logs, reader->locals);
     result = log_find_ends(reader);
     if (result < 0)
         return result;
@@ -205,6 +212,7 @@ int log_reader_take(struct log_reader *reader, struct logs *ret)
         qsort(reader->logs.rank, reader->logs.ranks, sizeof(*reader->logs.rank), log_by_rank);
     *ret = reader->logs;
     reader->logs = (struct logs){ 0 };
+    reader->local = reader->locals = false;
     return 0;
 }
 

@@ -32,12 +32,17 @@ struct log_reader {
     int64_t from_real_ns, until_real_ns;
     struct logs logs;
     size_t event_room, rank_room;
+    uint32_t local_log; /* one in which ranks count on their node */
+    bool local, locals; /* there is one, there are several */
     struct log_engine
         *engine; /* matcher, buffers and the file at hand; made when they are needed */
 };
 
 /* There are lines of this rank.  -ENOMEM. */
 int log_reader_saw_rank(struct log_reader *reader, uint32_t rank);
+
+/* Ranks in this log count on its node.  Several such logs are those of several nodes, or of several jobs. */
+void log_reader_saw_local(struct log_reader *reader, uint32_t log);
 
 bool log_is_text(const void *head, size_t bytes); /* text at all?  UTF-16 is */
 

@@ -33,6 +33,7 @@ bool log_watch_wants_ranks(const struct log_watch *watch)
 void log_watch_rank(struct log_watch *watch, const struct log_line *line)
 {
     watch->lines++;
+    watch->local |= line->local;
     if (line->rank >= LOG_WATCH_RANKS || line->local)
         return;
     watch->labelled++;

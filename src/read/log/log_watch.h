@@ -14,6 +14,7 @@
 
 struct log_watch {
     uint32_t lines, labelled;            /* of the first ones; those with a rank */
+    bool local;                          /* some have a rank that counts on its node */
     uint8_t writes[LOG_WATCH_RANKS / 8]; /* bits: ranks that wrote a line */
     uint32_t lines_left;                 /* that are looked at for steps */
     bool after_error;                    /* steps are counted */

@@ -270,15 +270,16 @@ static void a_stuck_bit_of_memory_is_found_and_placed(void **state)
 
 /* ---- rates ---- */
 
-#define RATES "cuda.*.memory-rate value 3000\ncuda.*.pcie-rate value 500\n"
+#define RATES                                                                                      \
+    "cuda.*.memory-rate value 3000\ncuda.*.pcie-rate value 500\ncuda.*.peer-rate value 2000\n"
 
 static void gpus_of_one_rate_are_ok(void **state)
 {
     struct verify_report report = gpu_run(&check_gpu_rate, RATES);
 
     (void)state;
-    assert_int_equal(report.count, 12);
-    assert_int_equal(gpu_states(&report, CHECK_OK), 12);
+    assert_int_equal(report.count, 16);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 16);
 }
 
 static void a_slow_memory_and_a_narrow_link_are_named(void **state)
@@ -290,7 +291,7 @@ static void a_slow_memory_and_a_narrow_link_are_named(void **state)
     assert_string_equal(gpu_first(&report, CHECK_LIMITED)->name, "gpu-memory-rate");
     gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 2", "median of 4 GPUs");
     report = gpu_run(&check_gpu_rate, RATES "cuda.2.memory-rate value 2700\n"); /* a tenth less */
-    assert_int_equal(gpu_states(&report, CHECK_OK), 12);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 16);
     report =
         gpu_run(&check_gpu_rate, RATES "cuda.0.pcie-rate value 125\n"); /* a quarter of the lanes */
     assert_int_equal(gpu_states(&report, CHECK_FAILED), 2);
@@ -304,7 +305,23 @@ static void of_two_gpus_no_rate_is_odd(void **state)
         gpu_run(&check_gpu_rate, "cuda.count value 2\n" RATES "cuda.0.memory-rate value 100\n");
 
     (void)state;
-    assert_int_equal(gpu_states(&report, CHECK_OK), 6);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 8);
+}
+
+static void a_slow_link_to_the_other_gpus_is_named(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_rate, RATES "cuda.1.peer-rate value 1600\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 1);
+    assert_string_equal(gpu_first(&report, CHECK_LIMITED)->name, "gpu-to-gpu");
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 1", "median of 4 GPUs");
+    report = gpu_run(&check_gpu_rate, RATES "cuda.1.peer-rate value 1800\n");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 16);
+    report = gpu_run(&check_gpu_rate, RATES "cuda.peers value 0\n"); /* through the host: no rate */
+    assert_int_equal(report.count, 12);
+    report = gpu_run(&check_gpu_rate, RATES "cuda.peer-enable error 220\n");
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 4); /* an error of NVLink */
 }
 
 /* ---- heat ---- */
@@ -417,6 +434,7 @@ int main(void)
         cmocka_unit_test(gpus_of_one_rate_are_ok),
         cmocka_unit_test(a_slow_memory_and_a_narrow_link_are_named),
         cmocka_unit_test(of_two_gpus_no_rate_is_odd),
+        cmocka_unit_test(a_slow_link_to_the_other_gpus_is_named),
         cmocka_unit_test(gpus_of_one_temperature_are_ok),
         cmocka_unit_test(a_hot_gpu_is_named_if_it_uses_as_much_power),
         cmocka_unit_test(a_gpu_that_lowers_its_clocks_is_named),

@@ -103,6 +103,8 @@ const struct log_pattern patterns_device[] = {
           LESS_MEMORY),
     { "ResourceExhaustedError", LOG_EVENT_ERROR, LAYER_GPU_MEMORY, 85, "device memory is exhausted",
       LESS_MEMORY, read_exhausted },
+    ERROR("_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", LAYER_GPU_MEMORY, 90, "device memory is exhausted",
+          LESS_MEMORY),
     ERROR("RESOURCE_EXHAUSTED: Attempting to", LAYER_GPU_MEMORY, 85, "device memory is exhausted",
           LESS_MEMORY),
     ERROR("Resource exhausted: Attempting to", LAYER_GPU_MEMORY, 85, "device memory is exhausted",

@@ -29,6 +29,11 @@
     "Find out who or what ended the job (sacct, kubectl get events, the scheduler's log); "        \
     "restart it from its newest checkpoint."
 
+#define PREEMPTED                                                                                  \
+    "The scheduler took the resources for another job: restart from the newest checkpoint "        \
+    "(sbatch "                                                                                     \
+    "--requeue does so by itself), save often enough, or ask for a queue that is not preempted."
+
 #define NODE_FAILED                                                                                \
     "Check why the node failed (sinfo -R, its console and kernel log); exclude it and restart "    \
     "the job."
@@ -36,7 +41,7 @@
 const struct log_pattern patterns_outside[] = {
     OUTSIDE("CANCELLED*DUE TO TIME LIMIT", "ended from outside: the job reached its time limit",
             MORE_TIME),
-    OUTSIDE("CANCELLED*DUE TO PREEMPTION", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("CANCELLED*DUE TO PREEMPTION", "ended from outside: the job was preempted", PREEMPTED),
     OUTSIDE("CANCELLED*DUE TO NODE FAILURE", "ended from outside: a node of the job failed",
             NODE_FAILED),
     { "srun: error: Node failure on ", LOG_EVENT_OUTSIDE, 0, 95,
@@ -52,25 +57,29 @@ const struct log_pattern patterns_outside[] = {
     SIGNALLED("srun: forcing job termination", "ended from outside: the job was cancelled",
               ASK_WHO),
     OUTSIDE("task/cgroup: unable to add", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("exceeded its walltime limit", "ended from outside: the job reached its time limit",
+            MORE_TIME),
     OUTSIDE("PBS: job killed: walltime", "ended from outside: the job reached its time limit",
             MORE_TIME),
-    OUTSIDE("job preempted (", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("job preempted (", "ended from outside: the job was preempted", PREEMPTED),
     OUTSIDE("Job deleted at request of", "ended from outside: the job was cancelled", ASK_WHO),
     OUTSIDE("DUE TO JOB REQUEUE", "ended from outside: the job was requeued", ASK_WHO),
     OUTSIDE("JobState=TIMEOUT", "ended from outside: the job reached its time limit", MORE_TIME),
-    OUTSIDE("JobState=PREEMPTED", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("JobState=PREEMPTED", "ended from outside: the job was preempted", PREEMPTED),
     OUTSIDE("JobState=CANCELLED", "ended from outside: the job was cancelled", ASK_WHO),
     OUTSIDE("JobState=NODE_FAIL", "ended from outside: a node of the job failed", NODE_FAILED),
     OUTSIDE("TERM_RUNLIMIT", "ended from outside: the job reached its time limit", MORE_TIME),
     OUTSIDE("TERM_OWNER", "ended from outside: the job was cancelled", ASK_WHO),
     OUTSIDE("DeadlineExceeded*active longer than",
             "ended from outside: the job reached its time limit", MORE_TIME),
-    OUTSIDE("Preempted*by*pod", "ended from outside: the job was preempted", ASK_WHO),
-    OUTSIDE("preempted by a higher priority", "ended from outside: the job was preempted", ASK_WHO),
-    OUTSIDE("spot instance*interrupt", "ended from outside: the machine was taken away", ASK_WHO),
-    OUTSIDE("instance-action*terminate", "ended from outside: the machine was taken away", ASK_WHO),
-    OUTSIDE("TerminationNotice", "ended from outside: the machine was taken away", ASK_WHO),
-    OUTSIDE("preemption signal received", "ended from outside: the job was preempted", ASK_WHO),
+    OUTSIDE("Preempted*by*pod", "ended from outside: the job was preempted", PREEMPTED),
+    OUTSIDE("preempted by a higher priority", "ended from outside: the job was preempted",
+            PREEMPTED),
+    OUTSIDE("spot instance*interrupt", "ended from outside: the machine was taken away", PREEMPTED),
+    OUTSIDE("instance-action*terminate", "ended from outside: the machine was taken away",
+            PREEMPTED),
+    OUTSIDE("TerminationNotice", "ended from outside: the machine was taken away", PREEMPTED),
+    OUTSIDE("preemption signal received", "ended from outside: the job was preempted", PREEMPTED),
     SIGNALLED("^KeyboardInterrupt",
               "ended from outside: interrupted from the keyboard or by SIGINT",
               "If nobody interrupted it, look for a launcher that sent SIGINT because another "

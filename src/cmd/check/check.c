@@ -14,6 +14,7 @@
 
 #include "base/json_member.h"
 #include "base/log.h"
+#include "cmd/check/check_table.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -23,6 +24,7 @@
 #include "verify/verify.h"
 
 #define PROFILE_PATH "/etc/lockstep/check-profile.json"
+#define BAR_CELLS 20
 #define NPD_LINE 80 /* node-problem-detector cuts messages there */
 
 struct check_settings {
@@ -69,6 +71,10 @@ struct check_run {
     char first[200];                       /* why of the worst one */
     unsigned verdict;                      /* 0: no result yet */
     unsigned count[CHECK_STATE_COUNT + 1]; /* results by state */
+    struct check_table table;
+    const struct verify_check *last; /* whose result came last */
+    size_t due, ended;               /* checks */
+    int64_t began_ns;
     bool progress;
 };
 
@@ -79,12 +85,25 @@ static void check_profile_clean(struct machine_profile **profile)
 
 /* ---- while they run ---- */
 
+/* "[######..............] 3 of 10 checks, 12 s: gpu-memory" */
+static void check_progress(const struct check_run *run, const char *name)
+{
+    char bar[BAR_CELLS + 1];
+    size_t full = run->due ? MIN(BAR_CELLS * run->ended / run->due, (size_t)BAR_CELLS) : 0;
+
+    if (!run->progress)
+        return;
+    memset(bar, '.', BAR_CELLS);
+    memset(bar, '#', full);
+    bar[BAR_CELLS] = '\0';
+    fprintf(stderr, "\r\033[K[%s] %zu of %zu checks, %.0f s: %s", bar, run->ended, run->due,
+            (double)(time_mono_ns() - run->began_ns) / 1e9, name);
+    fflush(stderr);
+}
+
 static void check_on_begin(void *user, const struct verify_check *check)
 {
-    struct check_run *run = user;
-
-    if (run->progress)
-        fprintf(stderr, "\r\033[Kchecking %s …", check->name);
+    check_progress(user, check->name);
 }
 
 static struct json_object *check_json(const struct check *result)
@@ -150,6 +169,16 @@ static bool check_is_for_npd(const struct check_settings *settings)
     return settings->for_whom && strcmp(settings->for_whom, "npd") == 0;
 }
 
+/* Good values of GPUs are in the table only. */
+static bool check_is_shown(struct check_run *run, const struct check *result)
+{
+    bool applies = result->state != VERIFY_NOT_APPLICABLE;
+
+    if (check_is_for_npd(run->settings) || (!applies && !run->settings->only))
+        return false;
+    return !check_table_take(&run->table, result) || result->state != CHECK_OK;
+}
+
 static void check_on_result(void *user, const struct verify_check *check,
                             const struct check *result)
 {
@@ -166,8 +195,13 @@ static void check_on_result(void *user, const struct verify_check *check,
     check_learn(run, result);
     if (run->settings->json)
         json_object_array_add(run->checks, check_json(result));
-    else if ((applies || run->settings->only) && !check_is_for_npd(run->settings))
+    else if (check_is_shown(run, result))
         check_print(run, check, result);
+    if (check != run->last) { /* results of one check come together */
+        run->last = check;
+        run->ended++;
+    }
+    check_progress(run, check->name);
 }
 
 /* ---- before and after ---- */
@@ -308,8 +342,10 @@ static void check_print_end(const struct check_run *run, const struct verify_pla
         check_print_json(run, place, seconds);
     else if (check_is_for_npd(run->settings))
         printf("%.*s\n", NPD_LINE, run->verdict == CHECK_OK ? "node is fit" : run->first);
-    else
+    else {
+        check_table_print(&run->table, &run->style);
         check_print_summary(run, place, seconds);
+    }
 }
 
 /* Whoever acts on the exit status takes nodes away: only a failed check is reason enough. */
@@ -353,10 +389,14 @@ static int check_command_run(int argc, char **argv)
     run.style = show_style_of(stdout);
     run.learnt = learnt;
     run.progress = !settings.json && isatty(STDERR_FILENO);
+    run.due = verify_count(place.stage, settings.only);
+    run.began_ns = began_ns;
     if (verify_run(&place, settings.only, &sink, &err) < 0) {
         log_error("%s", err.text);
         return 2;
     }
+    if (run.progress)
+        fputs("\r\033[K", stderr);
     if (!run.verdict) {
         run.verdict = CHECK_UNKNOWN;
         snprintf(run.first, sizeof(run.first), "no check applies to this node");
