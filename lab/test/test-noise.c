@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/clean.h"
+#include "lab/bench/detect_sim.h"
 #include "lab/bench/noise_job.h"
 
 static void a_host_plays_blocks_of_the_tape(void **state)
@@ -114,6 +115,23 @@ static void nothing_is_said_in_noise_and_faults_in_it_are_found(void **state)
     free(result);
 }
 
+static void the_sequential_test_is_hardly_later_than_any_must_be(void **state)
+{
+    const struct detect_sim_settings settings = {
+        .seed = 1, .step_s = 6, .runs = 100, .steps = 40000
+    };
+    struct detect_sim sim;
+
+    (void)state;
+    detect_sim_run(&settings, &sim);
+    assert_int_equal(sim.delays, DETECT_SIM_DELAYS);
+    assert_int_equal(sim.alarm_rows, DETECT_SIM_ALARMS);
+    for (uint32_t i = 0; i < sim.delays; i++)
+        assert_true(sim.delay[i].mean <= DETECT_SIM_LATE * sim.delay[i].bound);
+    for (uint32_t i = 0; i < sim.alarm_rows; i += 2) /* in normal noise */
+        assert_true(sim.alarms[i].raised <= sim.alarms[i].asked);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +139,7 @@ int main(void)
         cmocka_unit_test(tails_go_beyond_the_tape_and_fall_as_they_did),
         cmocka_unit_test(the_upper_bound_is_poissons),
         cmocka_unit_test(nothing_is_said_in_noise_and_faults_in_it_are_found),
+        cmocka_unit_test(the_sequential_test_is_hardly_later_than_any_must_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

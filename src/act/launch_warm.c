@@ -309,12 +309,12 @@ bool launch_warm_use(struct launch *launch, uint32_t rank, struct buf *env, cons
             buf_put(env, "LOCKSTEP_ATTACH=1", sizeof("LOCKSTEP_ATTACH=1"));
         else
             buf_put(env, "LOCKSTEP_ATTACH=0", sizeof("LOCKSTEP_ATTACH=0"));
+        /* Before it begins: the keeper must find it among the ranks when the lease of this launcher is over. */
+        keeper_promote(launch->keeper, warm->pid);
         used = !env->failed && warm_send(warm->socket, env, out) == 0;
     }
-    if (used) {
+    if (used)
         warm->used = warm->pid;
-        keeper_promote(launch->keeper, warm->used);
-    }
     warm_drop(warm);
     return used;
 }

@@ -58,8 +58,6 @@ static int run_directory_check_crew(const struct launch_plan *plan, struct err *
                        LAYOUT_RANKS_MAX);
     if (plan->lease_ns < 3 * NS_PER_S)
         return err_set(err, -EINVAL, "--lease: expected at least 3s");
-    if (plan->warm)
-        return err_set(err, -EINVAL, "--nnodes: --warm is for one node only");
     return 0;
 }
 

@@ -80,6 +80,17 @@ void core_report_open(struct core *core)
         core->judge.verdicts.tracked[i]->changed |= core->judge.verdicts.tracked[i]->open;
 }
 
+double core_verdict_cost(const struct core *core, const char *id)
+{
+    for (uint32_t i = 0; i < core->judge.verdicts.count; i++) {
+        const struct tracked_verdict *tracked = core->judge.verdicts.tracked[i];
+
+        if (tracked->open && strcmp(tracked->verdict.id, id) == 0)
+            return tracked->verdict.gpu_seconds;
+    }
+    return -1;
+}
+
 void core_ledger(const struct core *core, struct ledger *ret)
 {
     ledger_read(core->judge.book, ret);

@@ -56,6 +56,8 @@ void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 
 void core_report_open(
     struct core *core); /* the next tick writes all open verdicts, changed or not */
+/* GPU-seconds that an open verdict has cost up to now: the log has what it had cost when it was last written.  -1: no open one has this id. */
+double core_verdict_cost(const struct core *core, const char *id);
 void core_ledger(const struct core *core, struct ledger *ret); /* as it stands */
 const struct thresholds *core_thresholds(const struct core *core);
 

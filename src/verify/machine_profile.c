@@ -172,15 +172,41 @@ int machine_profile_read(const char *path, struct machine_profile **ret, struct 
     return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }
 
+/* For people: what the values come to.  It is made again at each save, and never read. */
+static void machine_profile_sum_up(const struct machine_profile *profile)
+{
+    struct json_object *all = json_object_new_object();
+    struct machine_profile_range range;
+
+    json_object_object_foreach(profile->values, name, samples)
+    {
+        struct json_object *one = json_object_new_object();
+
+        (void)samples;
+        if (!one || !machine_profile_range(profile, name, &range)) {
+            json_object_put(one);
+            continue;
+        }
+        json_object_object_add(one, "median", json_object_new_double(range.median));
+        json_object_object_add(one, "spread", json_object_new_double(range.spread));
+        json_object_object_add(one, "lowest", json_object_new_double(range.low));
+        json_object_object_add(one, "samples", json_object_new_int64(range.samples));
+        json_object_object_add(all, name, one);
+    }
+    json_object_object_add(profile->root, "summary", all);
+}
+
 int machine_profile_save(const struct machine_profile *profile, const char *path, struct err *err)
 {
-    const char *text = json_object_to_json_string_ext(profile->root, JSON_C_TO_STRING_PRETTY);
+    const char *text;
     char beside[4096];
     CLEAN(file_clean) FILE *file = NULL;
     int fd;
 
     if ((size_t)snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= sizeof(beside))
         return err_set(err, -ENAMETOOLONG, "%s: name too long", path);
+    machine_profile_sum_up(profile);
+    text = json_object_to_json_string_ext(profile->root, JSON_C_TO_STRING_PRETTY);
     fd = mkostemp(beside, O_CLOEXEC);
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", path);
@@ -256,9 +282,9 @@ bool machine_profile_range(const struct machine_profile *profile, const char *na
     for (size_t i = 0; i < count; i++)
         away[i] = fabs(number[i] - ret->median);
     share = count < 3 ? LOW_SHARE_FEW : LOW_SHARE;
-    /* 1.4826: the median distance as a standard deviation */
-    ret->low = ret->median - fmax(share * fabs(ret->median),
-                                  LOW_SPREADS * 1.4826 * machine_profile_median(away, count));
+    /* The median distance as a standard deviation. */
+    ret->spread = 1.4826 * machine_profile_median(away, count);
+    ret->low = ret->median - fmax(share * fabs(ret->median), LOW_SPREADS * ret->spread);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* machine_profile.h - what a site expects of one type of machine, learnt on nodes that are known to be good.
  *
- * A JSON file with facts (counts, widths, versions: texts that must be equal) and measured values (a number from each node
- * that was learnt from).  docs/state-directory.md describes it.
+ * A JSON file with facts (counts, widths, versions: texts that must be equal), measured values (a number from each node
+ * that was learnt from), and for people a summary of the values: median, spread, the lowest that is ok.  docs/state-directory.md describes it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -38,7 +38,8 @@ const char *machine_profile_fact_at(const struct machine_profile *profile, size_
 struct machine_profile_range {
     unsigned samples;
     double median;
-    double low; /* less is not as it should be */
+    double spread; /* as a standard deviation */
+    double low;    /* less is not as it should be */
 };
 
 /* false: no value of this name was learnt. */

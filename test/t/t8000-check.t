@@ -59,6 +59,8 @@ sed -i '/Xid/d' "$TAP/tree/dev/kmsg"
 # What a site expects is learnt.
 ok "a profile is learnt" check --stage prolog --dir "$TAP" --learn "$TAP/profile.json"
 has "with rates" '"memory-rate"' "$TAP/profile.json"
+is "and their median and spread" "$(python3 -c 'import json, sys; print(sorted(json.load(open(sys.argv[1]))["summary"]["memory-rate"]))' "$TAP/profile.json")" \
+    "['lowest', 'median', 'samples', 'spread']"
 has "and counts" '"gpu count": *"8"' "$TAP/profile.json"
 has "and digests" '"digest bf16 NVIDIA H100 80GB HBM3 13000": *"[0-9a-f]{8}"' "$TAP/profile.json"
 ok "the same node fits its profile" check --json --only inventory --profile "$TAP/profile.json"

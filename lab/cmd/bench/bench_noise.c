@@ -15,6 +15,7 @@
 #include "cmd/lab/bench_options.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
+#include "lab/bench/detect_sim.h"
 #include "lab/bench/noise_job.h"
 #include "lab/cmd/lab.h"
 
@@ -198,6 +199,83 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
     return bench_noise_outcome(settings, result);
 }
 
+/* ---- the sequential test alone ---- */
+
+#define SIM_RUNS 400
+#define SIM_STEPS 8000000
+
+static void detect_sim_print_json(const struct detect_sim *sim)
+{
+    struct json_object *root = json_object_new_object(), *delays = json_object_new_array();
+    struct json_object *alarms = json_object_new_array();
+
+    for (uint32_t i = 0; i < sim->delays; i++) {
+        const struct detect_sim_delay *row = &sim->delay[i];
+        struct json_object *object = json_object_new_object();
+
+        json_object_object_add(object, "rise", json_object_new_double(row->rise));
+        json_object_object_add(object, "noise", json_object_new_double(row->noise));
+        json_object_object_add(object, "units", json_object_new_int64(row->units));
+        json_object_object_add(object, "bound_steps", json_object_new_double(row->bound));
+        json_object_object_add(object, "mean_steps", json_object_new_double(row->mean));
+        json_object_object_add(object, "p90_steps", json_object_new_double(row->p90));
+        json_object_array_add(delays, object);
+    }
+    for (uint32_t i = 0; i < sim->alarm_rows; i++) {
+        const struct detect_sim_alarms *row = &sim->alarms[i];
+        struct json_object *object = json_object_new_object();
+
+        json_object_object_add(object, "noise", json_object_new_string(row->noise));
+        json_object_object_add(object, "units", json_object_new_int64(row->units));
+        json_object_object_add(object, "weeks", json_object_new_double(row->weeks));
+        json_object_object_add(object, "asked", json_object_new_double(row->asked));
+        json_object_object_add(object, "raised", json_object_new_double(row->raised));
+        json_object_array_add(alarms, object);
+    }
+    json_object_object_add(root, "delays", delays);
+    json_object_object_add(root, "alarms", alarms);
+    json_object_object_add(root, "good", json_object_new_boolean(sim->good));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+static void detect_sim_print_text(const struct detect_sim *sim)
+{
+    printf("  slower  noise  units   bound    mean     p90  mean/bound   (steps to the alarm)\n");
+    for (uint32_t i = 0; i < sim->delays; i++) {
+        const struct detect_sim_delay *row = &sim->delay[i];
+
+        printf("   %3.0f %%  %3.0f %% %6u %7.1f %7.1f %7.0f %11.2f%s\n", 100 * row->rise,
+               100 * row->noise, row->units, row->bound, row->mean, row->p90,
+               row->mean / row->bound,
+               row->mean > DETECT_SIM_LATE * row->bound ? "  too late" : "");
+    }
+    printf("  units     weeks  asked for  raised   (false alarms of all units together)\n");
+    for (uint32_t i = 0; i < sim->alarm_rows; i++) {
+        const struct detect_sim_alarms *row = &sim->alarms[i];
+
+        printf("%7u %9.4f %10.0f %7.0f   %s noise%s\n", row->units, row->weeks, row->asked,
+               row->raised, row->noise, row->raised > row->asked ? ": too many" : "");
+    }
+}
+
+static int noise_detect(const struct bench_noise_settings *settings)
+{
+    const struct detect_sim_settings sim_settings = { .seed = settings->seed,
+                                                      .step_s = settings->step_seconds,
+                                                      .runs = SIM_RUNS,
+                                                      .steps = settings->steps ? settings->steps
+                                                                               : SIM_STEPS };
+    struct detect_sim sim;
+
+    detect_sim_run(&sim_settings, &sim);
+    if (settings->json)
+        detect_sim_print_json(&sim);
+    else
+        detect_sim_print_text(&sim);
+    return sim.good ? 0 : 1;
+}
+
 int bench_noise_main(int argc, char **argv)
 {
     struct bench_noise_settings settings = {
@@ -218,6 +296,8 @@ int bench_noise_main(int argc, char **argv)
                 : "--ranks must be a multiple of 8 from 16 to 262144, --step-seconds above 0");
         return 2;
     }
+    if (settings.detect)
+        return noise_detect(&settings);
     if (!settings.steps)
         settings.steps = (uint64_t)(WEEK_S / settings.step_seconds);
     if (settings.from) {

@@ -70,7 +70,7 @@ int log_find_hang(struct log_case *of);
 /* The rank that ended without a line of its own. */
 int log_find_silent(struct log_case *of);
 
-/* log_follow.c: adds to a verdict what followed from it. */
+/* log_follow_on.c: adds to a verdict what followed from it. */
 void log_add_echoes(const struct log_case *of, struct verdict *verdict,
                     const struct log_item *cause);
 void log_name_rank(struct verdict *verdict, uint32_t rank); /* once, in order */

@@ -125,6 +125,9 @@ static const struct opt bench_noise_opts[] = {
       false },
     { "print-tape", 0, OPT_FLAG, offsetof(struct bench_noise_settings, print), NULL,
       "only print the noise of --from as the table of lab/bench/noise_tape.c", NULL, false },
+    { "detect", 0, OPT_FLAG, offsetof(struct bench_noise_settings, detect), NULL,
+      "simulate the sequential test alone: its delay and its false alarms; takes seconds", NULL,
+      false },
     { .name = NULL },
 };
 

@@ -33,7 +33,7 @@ struct bench_autopsy_settings {
 };
 
 struct bench_noise_settings {
-    bool json, print;
+    bool json, print, detect;
     uint32_t ranks;
     uint64_t steps, seed;
     double step_seconds, seconds, often;

@@ -692,6 +692,11 @@ enum core_touch runlog_touch(const struct runlog *log, struct finding *finding)
     return log->replay.core ? core_touch(log->replay.core, finding) : CORE_TOUCH_NONE;
 }
 
+double runlog_verdict_cost(const struct runlog *log, const char *id)
+{
+    return log->replay.core ? core_verdict_cost(log->replay.core, id) : -1;
+}
+
 void runlog_counts(const struct runlog *log, struct core_counts *ret)
 {
     *ret = (struct core_counts){ 0 };

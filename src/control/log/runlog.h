@@ -98,6 +98,8 @@ bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offs
 /* As core_touch(). */
 struct finding;
 enum core_touch runlog_touch(const struct runlog *log, struct finding *finding);
+/* As core_verdict_cost(). */
+double runlog_verdict_cost(const struct runlog *log, const char *id);
 void runlog_counts(const struct runlog *log, struct core_counts *ret);
 
 #endif

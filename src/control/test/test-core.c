@@ -202,6 +202,34 @@ static bool has_straggler(const char *name, double value)
     return found;
 }
 
+static void the_cost_of_an_open_verdict_is_that_of_now(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct output_queue out = { 0 };
+    double written = -1, most = -1;
+    struct core *core;
+
+    (void)state;
+    record(&frames, false);
+    assert_int_equal(core_create("test", &core), 0);
+    for (size_t i = 0; i < frames.count; i++) {
+        const struct verdict *straggler = verdict_of(&out, VERDICT_STRAGGLER);
+
+        feed(core, &frames.frame[i]);
+        if (i % 8 == 7)
+            tick(core, 1000 + 50 * (int64_t)(i / 8), false, &out);
+        if (straggler && written < 0)
+            written = straggler->gpu_seconds;
+        if (straggler)
+            most = MAX(most, core_verdict_cost(core, straggler->id));
+    }
+    assert_true(written > 0);
+    assert_true(most > 2 * written);
+    assert_true(core_verdict_cost(core, "st-none") < 0);
+    core_destroy(core);
+    buf_fini(&out.bytes);
+}
+
 static void a_setting_changes_what_is_worth_a_word(void **state)
 {
     struct core_counts counts;
@@ -722,6 +750,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_with_a_slow_and_a_killed_rank_is_explained),
         cmocka_unit_test(steps_that_come_after_a_restart_count),
+        cmocka_unit_test(the_cost_of_an_open_verdict_is_that_of_now),
         cmocka_unit_test(a_setting_changes_what_is_worth_a_word),
         cmocka_unit_test(any_interleaving_of_senders_gives_the_same_verdicts),
         cmocka_unit_test(the_same_frames_and_ticks_give_the_same_bytes),

@@ -246,11 +246,13 @@ static bool link_part_fits(const struct link_part *part)
            (!link_part_needs_peers(part->part) || part->peers >= 2);
 }
 
-/* The same for what is shared unevenly: a third must be slow, and hardly anything may be sound at a time when all was. */
+/* The same for what is shared unevenly: of what no part named before explains a third must be slow, and hardly anything may be sound at
+ * a time when all was.
+ */
 static bool link_part_fits_shared(const struct link_part *part)
 {
     return !part->taken && part->left > 0 && link_part_is_shared(part->part) && part->peers >= 2 &&
-           3 * part->slow >= part->slow + part->sound && link_nearly_all(part->slow, part->against);
+           3 * part->left >= part->left + part->sound && link_nearly_all(part->slow, part->against);
 }
 
 enum link_stage {

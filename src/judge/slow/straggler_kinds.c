@@ -157,7 +157,8 @@ void straggler_comes(struct judge_state *judge, const struct straggler_pattern *
         judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))
         return;
     cost_ms *= (double)pattern->hits / pattern->window; /* of a step, on average */
-    if (far && cost_ms > least_ms && signals_comes_and_goes(judge, pattern->rank) &&
+    if (far && pattern->runs > 1 && cost_ms > least_ms &&
+        signals_comes_and_goes(judge, pattern->rank) &&
         pattern->mean_ms > signals_least_ms(judge, pattern->rank, HISTORY_STEPS))
         straggler_comes_accuse(judge, pattern, cost_ms);
 }

@@ -190,6 +190,24 @@ static void a_shared_uplink_is_named_though_some_are_sound(void **state)
     assert_int_equal(scene.found.unexplained, 0);
 }
 
+/* What a slow uplink explains does not count again for the spine, which it crosses too. */
+static void a_few_slow_pairs_beside_an_uplink_are_not_the_spine(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_begin(&scene, 1);
+    SLOW(&scene, from != to && (from == 3 || to == 3), 0.4);
+    SLOW(&scene, from != 3 && to != 3 && from != to && (path->from * 7 + path->to * 3) % 40 == 5,
+         0.5);
+    for (size_t i = 0; i < scene.count; i++)
+        scene.path[i].at = 1; /* all at once: no sound one speaks against anything */
+    scene_locate(&scene);
+    assert_int_equal(scene.found.count, 1);
+    assert_named(&scene, 0, PART_UPLINK, 3);
+    assert_true(scene.found.unexplained > 2);
+}
+
 static void many_slow_pairs_are_noise(void **state)
 {
     struct scene scene;
@@ -292,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_dead_pair_is_only_that_pair),
         cmocka_unit_test(two_faults_are_two),
         cmocka_unit_test(a_shared_uplink_is_named_though_some_are_sound),
+        cmocka_unit_test(a_few_slow_pairs_beside_an_uplink_are_not_the_spine),
         cmocka_unit_test(many_slow_pairs_are_noise),
         cmocka_unit_test(a_busy_adapter_is_not_a_slow_one),
         cmocka_unit_test(a_rail_a_node_and_one_adapter_of_it),

@@ -12,6 +12,7 @@
 #define REPEATS 8       /* rounds at most */
 #define BISECT_ROUNDS 4 /* rounds at most, for the ends of pairs that stay slow */
 #define BISECTIONS 2
+#define DEAD_ROUNDS 4     /* at most, of one pair each */
 #define PARTNERS 3        /* of each end */
 #define BETWEEN_SHARE 0.6 /* between leafs below this share of inside: slow, or only shared? */
 #define ALONE_SHARE 0.8
@@ -189,6 +190,34 @@ static int search_bisect(struct fabric_run *run, struct err *err)
     return result < 0 ? err_nomem(err) : fabric_run_rounds(run, &run->again, first, err);
 }
 
+/* ---- dead, or only late? ---- */
+
+static bool search_is_dead(const struct slow_links_named *named)
+{
+    return (named->part == PART_PATH || named->part == PART_PAIR) && named->rate <= 0;
+}
+
+/* A pair over which nothing came, though both nodes are sound with others: once more each, and nothing beside it.  Returns how many. */
+static int search_dead(struct fabric_run *run, struct err *err)
+{
+    size_t first = run->again.rounds;
+    int result = 0;
+
+    for (size_t i = 0; i < run->found.count && result == 0; i++) {
+        const struct slow_links_named *named = &run->found.named[i];
+
+        if (!search_is_dead(named) || run->again.rounds - first == DEAD_ROUNDS)
+            continue;
+        result = pair_plan_round(&run->again);
+        if (result == 0)
+            result = pair_plan_add(&run->again, named->a, named->b);
+    }
+    if (result < 0)
+        return err_nomem(err);
+    result = fabric_run_rounds(run, &run->again, first, err);
+    return result < 0 ? result : (int)(run->again.rounds - first);
+}
+
 /* ---- all of it ---- */
 
 static int search_locate(struct fabric_run *run, double between, struct err *err)
@@ -220,6 +249,10 @@ int fabric_run_search(struct fabric_run *run, struct err *err)
         if (result == 0)
             result = search_locate(run, between, err);
     }
+    if (result == 0)
+        result = search_dead(run, err);
+    if (result > 0)
+        result = search_locate(run, between, err);
     run->too_many = run->found.count > 4 + run->shape.nodes / 16;
     return result;
 }

@@ -95,6 +95,7 @@ static void the_limit_is_wider_where_good_nodes_differ_more(void **state)
         assert_int_equal(machine_profile_learn_value(profile, "x", rate[i]), 0);
     assert_true(machine_profile_range(profile, "x", &range));
     assert_true(range.median == 100 && range.low < 30);
+    assert_true(range.spread > 14 && range.spread < 15); /* they differ by 10 from the median */
     assert_false(machine_profile_range(profile, "y", &range));
 }
 

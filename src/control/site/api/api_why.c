@@ -44,6 +44,17 @@ static struct json_object *why_text_json(const struct run_summary *summary,
     return root;
 }
 
+static void why_put_costs(const struct site_run *run, struct run_summary *summary)
+{
+    for (size_t i = 0; i < summary->verdicts; i++) {
+        struct verdict *verdict = &summary->verdict[i];
+        double cost = verdict->until_real_ns ? -1 : runlog_verdict_cost(run->log, verdict->id);
+
+        if (cost > verdict->gpu_seconds)
+            verdict->gpu_seconds = cost;
+    }
+}
+
 void api_get_why(struct api_call *call)
 {
     CLEAN(run_report_fini) struct run_summary summary = { 0 };
@@ -62,6 +73,7 @@ void api_get_why(struct api_call *call)
         return;
     }
     summary.alive = !runlog_is_closed(run->log);
+    why_put_costs(run, &summary);
     root = text ? why_text_json(&summary, &style) : run_summary_json(&summary);
     if (!root)
         reply_error(call->exchange, 503, "out of memory");
