@@ -2,6 +2,7 @@
 #
 #   make          build build/lockstep and build/liblockstep.so
 #   make demo     install what is missing, build the programs, and run the demonstration
+#   make demo-incident   a night on a Slurm cluster on this machine: a node fails, nobody is awake, and the job trains on (needs root)
 #   make programs build the program, the library and the Python package, without tests and manual
 #   make test     install what is missing, build, and run every test
 #   make test-guard    tests with several users, one of them hostile (needs root)
@@ -38,6 +39,13 @@ demo:
 	@tools/quiet $(BUILD)/demo-packages.log packages tools/deps run build
 	@tools/quiet $(BUILD)/demo-build.log "build (about a minute)" $(MAKE) --no-print-directory programs
 	@$(BUILD)/lockstep demo
+
+SEED = 1
+demo-incident:
+	@[ "$$(id -u)" = 0 ] || { echo "make demo-incident needs root: it starts a Slurm cluster in namespaces" >&2; exit 3; }
+	@tools/quiet $(BUILD)/demo-packages.log packages tools/deps run build slurm
+	@tools/quiet $(BUILD)/demo-build.log "build (about a minute)" $(MAKE) --no-print-directory programs
+	@$(BUILD)/lockstep drill --two-am --seed $(SEED) --html $(BUILD)/two-am.html
 
 programs: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) programs
@@ -103,7 +111,7 @@ torch-newer: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all programs page prefix deb deb-test demo test test-guard test-slurm test-page install format format-check ci chroot-test torch-newer clean
+.PHONY: all programs page prefix deb deb-test demo demo-incident test test-guard test-slurm test-page install format format-check ci chroot-test torch-newer clean
 
 # Slow ones, which `make test` does not run: months of steps, many kills, a log that is compacted for long.
 test-long:

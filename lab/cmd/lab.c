@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cmd/lab/bench_options.h"
 #include "cmd/lab/demo_options.h"
+#include "cmd/lab/drill_options.h"
 #include "cmd/lab/trainer_options.h"
 #include "core/clean.h"
 
@@ -39,6 +40,7 @@ static const struct lab_command {
     int (*run)(int argc, char **argv);
 } lab_commands[] = {
     { &command_demo, demo_main },
+    { &command_drill, drill_main },
     { &command_bench_control, bench_control_main },
     { &command_bench_ckpt, bench_ckpt_main },
     { &command_bench_probe, bench_probe_main },
@@ -55,6 +57,7 @@ static const struct lab_command {
     { &command_bench_recover, bench_recover_main },
     { &command_lab_version, lab_version_main },
     { &command_trainer, trainer_main },
+    { &command_slow_disk, slow_disk_main },
 };
 
 int main(int argc, char **argv)

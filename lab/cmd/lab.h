@@ -21,6 +21,8 @@ int bench_recover_main(int argc, char **argv);
 int bench_replay_main(int argc, char **argv);
 int bench_verdicts_main(int argc, char **argv);
 int demo_main(int argc, char **argv);
+int drill_main(int argc, char **argv);
+int slow_disk_main(int argc, char **argv);
 int trainer_main(int argc, char **argv);
 
 #endif

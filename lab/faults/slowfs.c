@@ -220,16 +220,21 @@ static int slowfs_directory_make(const char *path, const char *name, struct err 
     return 0;
 }
 
-static int slowfs_mount_own(const char *at, int fuse_fd, struct err *err)
+static int slowfs_namespace(struct err *err)
+{
+    if (unshare(CLONE_NEWNS) < 0)
+        return err_set(err, -errno, "cannot create a mount namespace: %m");
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return err_set(err, -errno, "cannot make mounts private: %m");
+    return 0;
+}
+
+static int slowfs_mount_at(const char *at, int fuse_fd, struct err *err)
 {
     char options[96];
 
     snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
              fuse_fd);
-    if (unshare(CLONE_NEWNS) < 0)
-        return err_set(err, -errno, "cannot create a mount namespace: %m");
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return err_set(err, -errno, "cannot make mounts private: %m");
     if (mount("lockstep", at, "fuse.lockstep", MS_NOSUID | MS_NODEV, options) < 0)
         return err_set(err, -errno, "%s: cannot mount: %m", at);
     return 0;
@@ -253,7 +258,7 @@ static int slowfs_server_start(struct slowfs_server *server, struct slowfs *fs, 
     _exit(0);
 }
 
-int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct err *err)
+int slowfs_mount(const char *backing, const char *at, struct slowfs *ret, struct err *err)
 {
     struct slowfs_server server = { .fuse_fd = -1, .backing_fd = -1 };
     CLEAN(fd_clean) int fuse_fd = -1, backing_fd = -1;
@@ -277,7 +282,7 @@ int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct
             result = err_set(err, -errno, "%s: %m", backing_fd < 0 ? backing : "/dev/fuse");
     }
     if (result == 0)
-        result = slowfs_mount_own(at, fuse_fd, err);
+        result = slowfs_mount_at(at, fuse_fd, err);
     server.fuse_fd = fuse_fd;
     server.backing_fd = backing_fd;
     if (result == 0)
@@ -288,6 +293,13 @@ int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct
     }
     *ret = fs;
     return 0;
+}
+
+int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct err *err)
+{
+    int result = slowfs_namespace(err);
+
+    return result < 0 ? result : slowfs_mount(backing, at, ret, err);
 }
 
 void slowfs_end(struct slowfs *fs)

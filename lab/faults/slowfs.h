@@ -50,6 +50,8 @@ struct slowfs {
  * they are not there, with the two directories in it.  The server is a process that ends with this one.
  */
 int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct err *err);
+/* The same in the mount namespace that the caller has already, whoever else is in it. */
+int slowfs_mount(const char *backing, const char *at, struct slowfs *ret, struct err *err);
 void slowfs_end(struct slowfs *fs); /* also what is stuck in it comes back, with an error */
 
 #endif

@@ -54,6 +54,7 @@ struct launch_plan {
     bool act;       /* it is done; else it is only written down */
     uint64_t steps; /* that the job shall make; 0: not known */
     bool quiet, watch;
+    bool drill;     /* 'lockstep drill' may inject faults into it */
     bool page;      /* a link to the page of the run's controller is printed */
     bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names, or `meet` */
     char **command; /* ends with NULL */

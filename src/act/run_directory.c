@@ -195,6 +195,7 @@ int run_directory_plan(const struct launch_plan *plan, struct run_directory *ret
     if (r < 0 && plan->nodes_max)
         return r;
     run_dir.file.max_restarts = plan->max_restarts;
+    run_dir.file.drill = plan->drill;
     run_dir.file.command = plan->command;
     run_dir.file.pid = getpid();
     *ret = run_dir;

@@ -78,6 +78,7 @@ static struct json_object *runfile_json(const struct runfile *file)
     json_object_object_add(top, "attempt", json_object_new_int64(file->attempt));
     json_object_object_add(top, "restarts", json_object_new_int64(file->restarts));
     json_object_object_add(top, "max_restarts", json_object_new_int64(file->max_restarts));
+    json_object_object_add(top, "drill", json_object_new_boolean(file->drill));
     json_object_object_add(top, "ended",
                            file->ended ? runfile_utc_json(file->ended_real_ns) : NULL);
     json_object_object_add(top, "exit", file->ended ? json_object_new_int(file->exit) : NULL);
@@ -193,6 +194,7 @@ static int runfile_parse(struct json_object *top, struct runfile *ret)
         runfile_utc_parse(json_object_get_string(json_member(top, "started", json_type_string)));
     file.ended_real_ns =
         runfile_utc_parse(json_object_get_string(json_member(top, "ended", json_type_string)));
+    file.drill = json_object_get_boolean(json_member(top, "drill", json_type_boolean));
     file.ended = json_member(top, "ended", json_type_string) != NULL;
     file.exit = (int32_t)runfile_number(top, "exit", 255);
     if (runfile_command_get(json_member(top, "command", json_type_array), &file.command) < 0)

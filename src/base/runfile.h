@@ -23,6 +23,7 @@ struct runfile {
     uint32_t max_restarts;
     int32_t pid, keeper; /* 0: not known */
     int64_t started_real_ns, ended_real_ns;
+    bool drill; /* its owner consented to 'lockstep drill' */
     bool ended;
     int32_t exit;   /* when ended */
     char **command; /* ends with NULL; of a file that was read: free with runfile_fini() */

@@ -12,6 +12,7 @@
 #include "base/sibling.h"
 #include "cmd/lab/bench_options.h"
 #include "cmd/lab/demo_options.h"
+#include "cmd/lab/drill_options.h"
 #include "cmd/lab/trainer_options.h"
 #include "cmd/settings.h"
 
@@ -21,6 +22,7 @@
 /* clang-format off */
 static const struct command *const commands[] = {
     &command_demo,
+    &command_drill,
     &command_run,
     &command_why,
     &command_top,
@@ -73,6 +75,7 @@ static const struct command *const commands[] = {
     &command_completion,
     &command_version,
     &command_trainer,
+    &command_slow_disk,
     &command_node_agent,
     &command_orders,
     &command_alert,

@@ -38,7 +38,7 @@ struct run_settings {
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns, arena_hold_ns;
     uint64_t steps;
-    bool act, warm, quiet, watch, page, dry_run, insecure_http;
+    bool act, warm, drill, quiet, watch, page, dry_run, insecure_http;
     const char *control;
     uint32_t spares, requeues;
     struct launch_missing missing;
@@ -105,6 +105,8 @@ static const struct opt run_opts[] = {
     { "warm", 0, OPT_FLAG, offsetof(struct run_settings, warm), NULL,
       "keep a standby process for each rank of a Python program, which makes restarts faster", NULL,
       false },
+    { "drill", 0, OPT_FLAG, offsetof(struct run_settings, drill), NULL,
+      "consent that 'lockstep drill' of this user injects faults into the job", NULL, false },
     { "policy", 0, OPT_TEXT, offsetof(struct run_settings, policy), "FILE",
       "table of actions, default the one that comes with lockstep", "LOCKSTEP_POLICY", false },
     { "alert-webhook", 0, OPT_TEXT, offsetof(struct run_settings, alert_webhook), "URL",
@@ -280,6 +282,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                           !settings->control && !settings->endpoint,
                                  .act = settings->act,
                                  .warm = settings->warm,
+                                 .drill = settings->drill,
                                  .steps = settings->steps,
                                  .quiet = settings->quiet,
                                  .page = settings->page,

@@ -122,6 +122,30 @@ unsigned cause_severity(const struct policy *policy, const struct cause *cause)
     return severity;
 }
 
+bool causes_are_settled(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->causes; i++) {
+        const struct cause *cause = &policy->cause[i];
+
+        if (cause->kind == VERDICT_CRASH && cause->since_real_ns >= policy->attempt_real_ns &&
+            (cause->handled || cause->block != BLOCK_NOT_YET))
+            return true;
+    }
+    return false;
+}
+
+bool causes_suspect(const struct policy *policy, const char *node)
+{
+    for (uint32_t i = 0; i < MIN(policy->observed_count, POLICY_OBSERVED); i++) {
+        const struct observed *observed = &policy->observed[i];
+
+        if (observed->severity >= FINDING_ERROR && strcmp(observed->node, node) == 0 &&
+            policy->view->real_ns - observed->real_ns < OBSERVED_NS)
+            return true;
+    }
+    return false;
+}
+
 void cause_fill(const struct cause *cause, struct decision *decision)
 {
     memcpy(decision->of, cause->id, sizeof(decision->of));

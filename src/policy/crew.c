@@ -19,6 +19,7 @@
 
 #define CREW_BEGIN_NS (60 * NS_PER_S) /* until a launcher that was told to start has started */
 #define CREW_BACKOFF_MAX_NS (60 * NS_PER_S)
+#define CREW_VERDICT_NS (2 * NS_PER_S)
 #define CREW_REPORT_NS (3 * NS_PER_S)
 #define CREW_MINORITY_LEASES 4
 #define CREW_STUCK_NS (3 * 60 * NS_PER_S) /* until ranks that cannot be ended are left behind */
@@ -255,6 +256,21 @@ static int64_t crew_join_ns(const struct policy_crew *crew)
     return join_ns;
 }
 
+/* Hardware of a node has failed, and a spare could take its place: the verdict about what ended the attempt comes in a moment. */
+static bool crew_waits_for_verdict(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+    bool suspect = false;
+
+    if (!crew->begun || policy->means.mode != POLICY_ACT || !crew_spares(policy) ||
+        crew->clock_ns - crew->since_ns >= CREW_VERDICT_NS || causes_are_settled(policy))
+        return false;
+    for (size_t i = 0; i < crew->count; i++)
+        suspect |= crew->member[i].slot != CREW_NO_SLOT && !crew->member[i].out &&
+                   causes_suspect(policy, crew->member[i].last.node);
+    return suspect;
+}
+
 static void crew_gather(struct policy *policy)
 {
     struct policy_crew *crew = policy->crew;
@@ -270,6 +286,8 @@ static void crew_gather(struct policy *policy)
         return;
     }
     if (crew->begun && crew->clock_ns - crew->since_ns < crew_pause_ns(crew))
+        return;
+    if (crew_waits_for_verdict(policy))
         return;
     if (fit >= first->nodes_max && fit >= first->quorum)
         crew_start(policy, first->nodes_max);
@@ -472,27 +490,40 @@ void crew_tick(struct policy *policy)
         crew_gather(policy);
 }
 
+/* A crash is judged when its attempt is over, so the node may run the next one already. */
+static bool crew_take_nodes(struct policy_crew *crew, const struct decision *decision)
+{
+    bool used = false;
+
+    for (uint32_t i = 0; i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
+        struct crew_member *member = crew_find(crew, decision->node[i]);
+
+        if (!member)
+            continue;
+        used |= member->slot != CREW_NO_SLOT;
+        member->out = true;
+    }
+    return used;
+}
+
 void crew_decided(struct policy *policy, const struct decision *decision)
 {
     struct policy_crew *crew = policy->crew;
     bool nodes = decision->action == ACTION_SWAP || decision->action == ACTION_RESTART_WITHOUT,
-         gives_up = decision->action == ACTION_GIVE_UP;
+         gives_up = decision->action == ACTION_GIVE_UP, stops;
 
     if (!crew || decision->state != DECISION_ORDERED || crew->phase == CREW_IS_OVER)
         return;
-    if (!gives_up && !((nodes || decision->action == ACTION_RESTART) && crew->phase == CREW_RUNS &&
-                       decision->attempt == crew->attempt))
+    stops = (nodes || decision->action == ACTION_RESTART) && crew->phase == CREW_RUNS &&
+            decision->attempt == crew->attempt;
+    if (nodes)
+        stops |= crew_take_nodes(crew, decision) && crew->phase == CREW_RUNS;
+    if (!gives_up && !stops)
         return;
     crew->final |= gives_up;
     crew->wanted |= crew->phase == CREW_RUNS;
     crew->status = crew->status && gives_up ? crew->status : CREW_HANG_STATUS;
     snprintf(crew->why, sizeof(crew->why), "%.140s", decision->why);
-    for (uint32_t i = 0; nodes && i < MIN(decision->node_count, (uint32_t)DECISION_NODES); i++) {
-        struct crew_member *member = crew_find(crew, decision->node[i]);
-
-        if (member)
-            member->out = true;
-    }
 }
 
 uint32_t crew_spares(const struct policy *policy)

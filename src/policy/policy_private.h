@@ -76,6 +76,9 @@ void causes_attempt(struct policy *policy);
 struct cause *causes_find(struct policy *policy, const char *id);
 /* Of its kind or of what its nodes reported, whichever is worse; as the table says. */
 unsigned cause_severity(const struct policy *policy, const struct cause *cause);
+/* Something was decided, or written, about what ended this attempt. */
+bool causes_are_settled(const struct policy *policy);
+bool causes_suspect(const struct policy *policy, const char *node);    /* an error was seen there */
 void cause_fill(const struct cause *cause, struct decision *decision); /* ranks, nodes, of */
 
 /* ---- limits.c: how often, and whether it helps ---- */

@@ -493,6 +493,8 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
         return;
     }
     judge->crash_reported = true;
+    if (culprit == first && crash_was_stopped(judge, first))
+        return;
     if (!crash_draft_desync(judge, first, &draft))
         draft_crash(judge, culprit, first, &draft);
     again = crash_again(judge, &draft);

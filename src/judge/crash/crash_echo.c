@@ -29,6 +29,32 @@ void crash_launcher_exit(struct judge_state *judge, const struct fact_exit *fact
         judge->launcher_exit[COUNT(judge->launcher_exit) - 1] = *fact;
 }
 
+static uint32_t crash_node_of(const struct judge_state *judge, uint32_t rank)
+{
+    return rank < judge->model.world ? judge->model.rank[rank].node : MODEL_NONE;
+}
+
+/* A launcher that ends its ranks because one has failed does so after that; the one of another node hears of it later still. */
+bool crash_was_stopped(const struct judge_state *judge, const struct fact_exit *first)
+{
+    int64_t same_ns = (int64_t)(judge->limits.crash_same * 1e6);
+    bool stopped = false;
+
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        if (!crash_blames_others(&judge->exit[i]) || crash_gave_up(&judge->exit[i]))
+            return false;
+    }
+    for (uint32_t i = 0; i < judge->launcher_exits; i++) {
+        const struct fact_exit *ended = &judge->launcher_exit[i];
+        bool elsewhere = crash_node_of(judge, ended->rank) != crash_node_of(judge, first->rank);
+
+        if (ended->words[0] && crash_gave_up(ended))
+            return false;
+        stopped |= ended->mono_ns < first->mono_ns + (elsewhere ? same_ns : 0);
+    }
+    return stopped;
+}
+
 /* An exception in a main thread ends its process: the earliest counts.  One in another thread may be nothing, or
  * old: the newest does, where its process ended.
  */

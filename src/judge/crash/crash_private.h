@@ -63,6 +63,8 @@ void crash_fill_noted(const struct judge_state *judge, const struct fact_note *n
 
 /* An exit of a rank that the launcher ended: it needs no explanation, unless the rank had begun to fail before. */
 void crash_launcher_exit(struct judge_state *judge, const struct fact_exit *fact);
+/* All that ended badly lost a peer, and the launcher had ended one before: the attempt was stopped, and nobody crashed. */
+bool crash_was_stopped(const struct judge_state *judge, const struct fact_exit *first);
 /* Keeps notes of uncaught exceptions that blame no other rank. */
 void crash_raised_note(struct judge_state *judge, const struct fact_note *fact);
 /* The rank that had raised an exception before `first`, whose exit blames others: its interpreter shut down more slowly than

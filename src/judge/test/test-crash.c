@@ -361,6 +361,27 @@ static void ends_by_launcher_with(struct bench *bench, uint32_t rank, int64_t ms
     crash_exit(&bench->judge, &fact);
 }
 
+/* The launchers of several nodes are told to stop one after the other. */
+static void ranks_that_lose_one_that_was_told_to_end_have_not_crashed(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    ends_by_launcher_with(&bench, 3, 4998, 143 << 8, "");
+    ends_with_words(&bench, 1, 5000, 1 << 8, "lost rank 3 in all-reduce 7");
+    ends_with_words(&bench, 2, 5004, 1 << 8, "lost rank 1 in all-reduce 7");
+    ends_by_launcher_with(&bench, 0, 5010, 143 << 8, "");
+    crash_judge(&bench.judge, 9000 * MS, true);
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    bench_close(&bench);
+    bench = four();
+    ends_with_words(&bench, 1, 5000, 1 << 8, "lost rank 3 in all-reduce 7");
+    ends_by_launcher_with(&bench, 3, 5003, 143 << 8, "");
+    crash_judge(&bench.judge, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 1); /* whoever ended it, did so because of that */
+    bench_close(&bench);
+}
+
 static void one_that_raised_and_was_told_to_end_meanwhile_is_named(void **state)
 {
     struct bench bench = four();
@@ -739,6 +760,7 @@ int main(void)
         cmocka_unit_test(one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first),
         cmocka_unit_test(the_rank_before_each_line_of_a_traceback_is_left_out),
         cmocka_unit_test(where_all_complain_the_first_is_named),
+        cmocka_unit_test(ranks_that_lose_one_that_was_told_to_end_have_not_crashed),
         cmocka_unit_test(one_that_raised_and_was_told_to_end_meanwhile_is_named),
         cmocka_unit_test(one_that_raised_and_was_ended_by_a_signal_is_named_by_its_exception),
         cmocka_unit_test(the_first_of_two_that_raised_is_named),

@@ -602,6 +602,59 @@ static void a_node_that_was_swapped_before_a_compaction_stays_out(void **state)
     assert_string_equal(order_is(scene, ACTION_START, 1)->node[1], "n3");
 }
 
+static void both_are_stopped(struct scene *scene, uint32_t attempt)
+{
+    says(scene, &scene->member[1], MEMBER_FAILED, attempt);
+    tick(scene);
+    order_is(scene, ACTION_STOP, attempt);
+    says(scene, &scene->member[0], MEMBER_STOPPED, attempt);
+    tick(scene);
+}
+
+/* The verdict about a crash comes when its attempt is over, and perhaps when the next one runs. */
+static void a_node_that_is_swapped_late_is_taken_from_the_next_attempt(void **state)
+{
+    struct scene *scene = *state;
+    struct decision swap = decided(ACTION_SWAP, "n2");
+
+    two_run(scene);
+    both_are_stopped(scene, 0);
+    assert_string_equal(order_is(scene, ACTION_START, 1)->node[1], "n2");
+    says(scene, &scene->member[0], MEMBER_RUNNING, 1);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 1);
+    policy_follow_log(scene->policy, &swap);
+    tick(scene);
+    order_is(scene, ACTION_STOP, 1);
+    says(scene, &scene->member[0], MEMBER_STOPPED, 1);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 1);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n3");
+}
+
+static void after_an_error_of_a_node_the_verdict_is_waited_for(void **state)
+{
+    struct scene *scene = *state;
+    const struct policy_means means = { .mode = POLICY_ACT };
+    struct finding finding = { .severity = FINDING_FATAL, .real_ns = REAL_NS + scene->now_ns };
+
+    policy_take_means(scene->policy, &means);
+    two_run(scene);
+    snprintf(finding.node, sizeof(finding.node), "n4"); /* not of this attempt */
+    policy_finding(scene->policy, &finding);
+    both_are_stopped(scene, 0);
+    order_is(scene, ACTION_START, 1);
+    says(scene, &scene->member[0], MEMBER_RUNNING, 1);
+    says(scene, &scene->member[1], MEMBER_RUNNING, 1);
+    snprintf(finding.node, sizeof(finding.node), "n2");
+    policy_finding(scene->policy, &finding);
+    both_are_stopped(scene, 1);
+    order_is(scene, ACTION_STOP, 1);
+    passes(scene, 1, NULL);
+    order_is(scene, ACTION_STOP, 1);
+    passes(scene, 1, NULL); /* and not for long */
+    assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n2");
+}
+
 static void a_run_that_was_given_up_before_a_compaction_ends(void **state)
 {
     struct scene *scene = *state;
@@ -712,6 +765,8 @@ int main(void)
         SCENE(two_nodes_of_one_name_are_no_restart),
         SCENE(decisions_of_a_log_are_followed),
         SCENE(a_node_that_was_swapped_before_a_compaction_stays_out),
+        SCENE(a_node_that_is_swapped_late_is_taken_from_the_next_attempt),
+        SCENE(after_an_error_of_a_node_the_verdict_is_waited_for),
         SCENE(a_run_that_was_given_up_before_a_compaction_ends),
         SCENE(a_launcher_that_was_replaced_in_an_earlier_attempt_is_no_news),
         SCENE(a_second_launcher_in_a_compacted_log_takes_no_place),
