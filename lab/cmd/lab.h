@@ -5,6 +5,9 @@
 #ifndef LOCKSTEP_LAB_CMD_LAB_H
 #define LOCKSTEP_LAB_CMD_LAB_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* argv[0] is the command's name; they return the exit status. */
 int bench_agent_main(int argc, char **argv);
 int bench_autopsy_main(int argc, char **argv);
@@ -18,6 +21,7 @@ int bench_noise_main(int argc, char **argv);
 int bench_probe_main(int argc, char **argv);
 int bench_kmsg_main(int argc, char **argv);
 int bench_recover_main(int argc, char **argv);
+int bench_recover_slurm(const char *script, uint32_t rounds, bool json); /* exit status */
 int bench_replay_main(int argc, char **argv);
 int bench_verdicts_main(int argc, char **argv);
 int demo_main(int argc, char **argv);

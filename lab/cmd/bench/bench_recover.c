@@ -392,6 +392,8 @@ int bench_recover_main(int argc, char **argv)
         log_error("expected 1 to %d rounds and at least 2 ranks", RECOVER_ROUNDS_MAX);
         return 2;
     }
+    if (settings.slurm)
+        return bench_recover_slurm(settings.slurm, settings.rounds, settings.json);
     bench->settings = &settings;
     result = recover_open(bench, &err);
     if (result == 0) {

@@ -356,6 +356,11 @@ static const struct opt bench_recover_opts[] = {
       "how often to measure, default 3", NULL, false },
     { "ranks", 0, OPT_U32, offsetof(struct bench_recover_settings, ranks), "N",
       "ranks of the job, default 4", NULL, false },
+    { "slurm", 0, OPT_TEXT, offsetof(struct bench_recover_settings, slurm), "SCRIPT",
+      "test/slurm/recover.sh of the source tree: a node of a Slurm job is lost, compared with "
+      "Slurm "
+      "alone and a loop around srun; needs root",
+      NULL, false },
     { .name = NULL },
 };
 

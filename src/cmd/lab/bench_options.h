@@ -73,6 +73,7 @@ struct bench_kmsg_settings {
 
 struct bench_recover_settings {
     bool json;
+    const char *slurm; /* NULL: torchrun is the rival */
     uint32_t rounds, ranks;
 };
 
