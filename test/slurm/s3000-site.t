@@ -108,6 +108,20 @@ fault n5
 await decided n5 'the budget is used up: 3 drains in an hour; lockstep: '
 tap_result $? "no more nodes in an hour than the budget has"
 
+# A person takes a node out, whatever the budget, and gives it back after a check.
+ask() { status -K "$(bearer "$site/tokens/admin.token")" -d "{\"kind\":\"$2\"}" "$api/nodes/$1/requests"; }
+is "a person asks for a node" "$(ask n1 node-out)" 202
+await life_is n1 out
+tap_result $? "which is taken out"
+is "a person asks for it back" "$(ask n1 node-in)" 202
+await decided n1 'stage quick passed 0 of 1 times since it is out'
+tap_result $? "which is refused before a check has passed"
+checked n1 ok quick
+await life_is n1 verified
+is "after one" "$(ask n1 node-in)" 202
+await life_is n1 back
+tap_result $? "it is given back"
+
 # The controller is killed while scontrol hangs, before and after it has done its work.
 real=$(command -v scontrol)
 mkdir "$TAP/bin"

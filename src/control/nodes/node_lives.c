@@ -426,10 +426,8 @@ static void lives_ask_in(struct lives_view *view, struct site_node *node)
     else if (lives_check_mode(view, why, sizeof(why)) != LIFE_BLOCK_NONE)
         lives_refuse_request(view, node, ACTION_UNDRAIN, why);
     else if (life->passes < least) {
-        snprintf(
-            why, sizeof(why),
-            "stage %s passed %u of %u times since it is out: lockstep request inspect --stage %s",
-            life->stage, life->passes, least, life->stage);
+        snprintf(why, sizeof(why), "stage %s passed %u of %u times since it is out", life->stage,
+                 life->passes, least);
         lives_refuse_request(view, node, ACTION_UNDRAIN, why);
     } else {
         lives_undrain(view, node, node->asked_id);

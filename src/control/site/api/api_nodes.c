@@ -175,7 +175,8 @@ static bool api_node_request_read(struct json_object *root, struct request *ret)
         !json_object_is_type(kind, json_type_string))
         return false;
     ret->kind = (uint8_t)request_kind_of(json_object_get_string(kind));
-    return ret->kind == REQUEST_INSPECT;
+    return ret->kind == REQUEST_INSPECT || ret->kind == REQUEST_NODE_OUT ||
+           ret->kind == REQUEST_NODE_IN;
 }
 
 static void api_node_request_file(struct api_call *call, struct request *request)
@@ -213,7 +214,7 @@ void api_post_node_requests(struct api_call *call)
     struct request request = { 0 };
 
     if (!api_node_request_read(root, &request))
-        reply_error(call->exchange, 400, "expected {\"kind\": \"inspect\"}");
+        reply_error(call->exchange, 400, "expected {\"kind\": \"inspect\"}, node-out or node-in");
     else
         api_node_request_file(call, &request);
     json_object_put(root);

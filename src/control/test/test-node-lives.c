@@ -1,0 +1,213 @@
+/* test-node-lives.c - what takes a node out, and what does not.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "control/nodes/site_core.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define NOW (1700000000 * NS_PER_S)
+#define DAY_NS (24 * 3600 * NS_PER_S)
+
+struct heard {
+    size_t drains;
+    struct decision last; /* about nodes */
+    struct node_life life;
+};
+
+static void lives_core_clean(struct site_core **core)
+{
+    site_core_destroy(*core);
+}
+
+static void hear(void *arg, uint16_t type, const struct buf *payload)
+{
+    struct reader in = reader_of(payload->data, payload->size);
+    struct heard *heard = arg;
+
+    if (type == FRAME_NODE_LIFE)
+        assert_int_equal(node_life_get(in, &heard->life), 0);
+    if (type == FRAME_DECISION) {
+        assert_int_equal(decision_get(in, &heard->last), 0);
+        heard->drains +=
+            heard->last.action == ACTION_DRAIN && heard->last.state == DECISION_ORDERED;
+    }
+}
+
+static void tick(struct site_core *core, int64_t real_ns, struct heard *heard)
+{
+    *heard = (struct heard){ .drains = 0 };
+    assert_int_equal(site_core_tick(core, &(struct fact_tick){ .real_ns = real_ns }, hear, heard),
+                     0);
+}
+
+static void put(struct site_core *core, uint16_t type, struct buf *payload, bool own)
+{
+    const struct frame frame = { .type = type,
+                                 .version = FRAME_VERSION,
+                                 .payload = payload->data,
+                                 .payload_bytes = payload->size };
+
+    if (own)
+        site_core_ask(core, &frame);
+    else
+        assert_int_equal(site_core_feed(core, &frame), 0);
+    buf_fini(payload);
+}
+
+static void set(struct site_core *core, const char *name, double value)
+{
+    struct fact_setting setting = { .real_ns = NOW, .value = value, .who = "test" };
+    struct buf payload = { 0 };
+
+    snprintf(setting.name, sizeof(setting.name), "%s", name);
+    fact_setting_put(&payload, &setting);
+    put(core, FRAME_SETTING, &payload, true);
+}
+
+static struct site_core *core_that_acts(void)
+{
+    struct site_core *core = NULL;
+
+    assert_int_equal(site_core_create(&core), 0);
+    set(core, SITE_MODE, POLICY_ACT);
+    set(core, SITE_BUDGET_SHARE, 1);
+    return core;
+}
+
+static void find(struct site_core *core, unsigned severity, unsigned class, unsigned origin,
+                 int64_t real_ns)
+{
+    struct finding finding = { .real_ns = real_ns,
+                               .kind = FINDING_NVME,
+                               .class = (uint8_t) class,
+                               .severity = (uint8_t)severity,
+                               .origin = (uint8_t)origin,
+                               .count = 1,
+                               .node = "n1",
+                               .text = "I/O timeout" };
+    struct buf payload = { 0 };
+
+    finding_identify(&finding);
+    finding_put(&payload, &finding);
+    put(core, FRAME_FINDING, &payload, false);
+}
+
+static void judge(struct site_core *core, unsigned layer)
+{
+    struct verdict verdict = { .id = "v-1",
+                               .run = "job-1",
+                               .kind = VERDICT_CHECKPOINT_STALL,
+                               .layer = (uint8_t)layer,
+                               .cause = "slow disk",
+                               .node_count = 1,
+                               .node = { "n1" },
+                               .confidence = 0.9,
+                               .since_real_ns = NOW,
+                               .decided_real_ns = NOW };
+    struct buf payload = { 0 };
+
+    verdict_because(&verdict, "ring", "slow");
+    verdict_put(&payload, &verdict);
+    put(core, FRAME_VERDICT, &payload, true);
+}
+
+static void check(struct site_core *core, const char *node, unsigned state)
+{
+    struct check result = {
+        .real_ns = NOW, .state = (uint8_t)state, .stage = "prolog", .name = "disk-rate"
+    };
+    struct buf payload = { 0 };
+
+    snprintf(result.node, sizeof(result.node), "%s", node);
+    check_put(&payload, &result);
+    put(core, FRAME_CHECK, &payload, false);
+}
+
+static void a_verdict_alone_drains_nothing(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    check(core, "n1", CHECK_OK);
+    judge(core, LAYER_STORAGE);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 0);
+    assert_int_equal(heard.life.state, NODE_SUSPECT);
+    find(core, FINDING_FATAL, FINDING_CLASS_STORAGE, FINDING_FROM_USER, NOW);
+    tick(core, NOW + 1, &heard);
+    assert_int_equal(heard.drains, 0);
+}
+
+static void a_finding_that_fits_makes_it_evidence(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    find(core, FINDING_ERROR, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 0); /* an error alone does not suffice */
+    judge(core, LAYER_GPU);
+    tick(core, NOW + 1, &heard);
+    assert_int_equal(heard.drains, 0); /* nor with a verdict about something else */
+    judge(core, LAYER_STORAGE);
+    tick(core, NOW + 2, &heard);
+    assert_int_equal(heard.drains, 1);
+    assert_string_equal(heard.last.why, "lockstep: checkpoint-stall slow-disk v-1");
+}
+
+static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    check(core, "n1", CHECK_FAILED);
+    check(core, "n2", CHECK_FAILED);
+    check(core, "n3", CHECK_OK);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 0);
+    assert_int_equal(heard.last.action, ACTION_ALERT);
+}
+
+static void a_node_that_is_named_over_weeks_is_a_lemon(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    for (int week = 0; week < 3; week++) {
+        find(core, FINDING_ERROR, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL,
+             NOW + 7 * week * DAY_NS);
+        tick(core, NOW + 7 * week * DAY_NS, &heard);
+        assert_int_equal(heard.drains, week == 2);
+        if (week < 2) {
+            tick(core, NOW + (7 * week + 1) * DAY_NS, &heard); /* it is over */
+            assert_int_not_equal(heard.life.state, NODE_SUSPECT);
+        }
+    }
+    assert_non_null(strstr(heard.last.why, "lockstep: lemon nvme "));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_verdict_alone_drains_nothing),
+        cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
+        cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
+        cmocka_unit_test(a_node_that_is_named_over_weeks_is_a_lemon),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
