@@ -41,7 +41,7 @@ has "because of a verdict" 'decision: restart because of ha-' "$TAP/out"
 cat >/home/ada/swap.yaml <<'END2'
 slow-node:
   kind: straggler
-  confidence: 0.8
+  confidence: 0.6
   action: swap
   reason: the test wants it
 END2
