@@ -211,7 +211,7 @@ class Check:
 
     def busy(self):
         load = self.load(16)
-        time.sleep(4)
+        time.sleep(4)  # how fast it is alone
         begin = time.monotonic()
         answer = self.check("--stage", "prolog", "--only", "gpu-arithmetic")
         more = [self.check("--only", name) for name in GPU_CHECKS[1:] + ("gpu-heat",)]
@@ -245,7 +245,7 @@ class Check:
     def sense(self):
         once = self.run(self.lockstep, "sense", "--once", "--json")
         sense = subprocess.Popen([self.lockstep, "sense", "--json"], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(3)
+        time.sleep(3)  # until the sensors have begun
         cpu, memory = self.usage(sense.pid)
         begin, samples = time.monotonic(), []
         load = self.load(self.sense_seconds * 2 / 3)
@@ -253,7 +253,7 @@ class Check:
             smi = self.run("nvidia-smi", "--query-gpu=clocks.sm,clocks_event_reasons.active,power.draw,temperature.gpu,"
                            "utilization.gpu", "--format=csv,noheader")
             samples.append("%.0f s: %s" % (time.monotonic() - begin, smi["out"].strip() or smi["err"]))
-            time.sleep(4)
+            time.sleep(4)  # between samples
         cpu_end, memory_end = self.usage(sense.pid)
         load.communicate()
         sense.send_signal(signal.SIGINT)
