@@ -14,8 +14,8 @@
 #include "probe/python.h"
 #include "probe/stamp.h"
 
-static int stamps_use(struct lockstep_probe *probe, symbol_find *find, void *library, char *why,
-                      uint64_t room)
+static int private_stamps_use(struct lockstep_probe *probe, symbol_find *find, void *library,
+                              char *why, uint64_t room)
 {
     struct err err = { .text = "" };
     int result = stamps_open(probe, find, library, &err);
@@ -36,7 +36,7 @@ static const struct private_table table = {
     .gloo_done = gloo_done,
     .gloo_look = gloo_look,
     .nccl_watch = nccl_watch,
-    .stamps_use = stamps_use,
+    .stamps_use = private_stamps_use,
     .stamps_reason = stamps_off_reason,
     .nccl_group = nccl_group,
 };

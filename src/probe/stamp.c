@@ -75,7 +75,7 @@ static int stamp_launch(void *stream, uint64_t place, uint64_t mask, uint64_t ta
     return stamps.cuda.launch(stamps.kernel, 1, 1, 1, 1, 1, 1, 0, stream, argument, NULL);
 }
 
-static void clock_publish(void)
+static void stamp_clock_publish(void)
 {
     struct ring_stamps_head *head = stamps.head;
     struct ring_clock clock;
@@ -91,7 +91,7 @@ static void clock_publish(void)
 }
 
 /* A copy of what the device may be writing just now; false: not there yet. */
-static bool clock_read(uint64_t number, uint64_t *ret_device_ns)
+static bool stamp_clock_read(uint64_t number, uint64_t *ret_device_ns)
 {
     volatile struct ring_stamp *from = &stamps.head->clock[number % RING_CLOCK_PLACES];
     struct ring_stamp stamp = { from->count, from->tag, from->device_ns, from->check };
@@ -104,12 +104,13 @@ static bool clock_read(uint64_t number, uint64_t *ret_device_ns)
 }
 
 /* Those that have come. */
-static bool clock_take(void)
+static bool stamp_clock_take(void)
 {
     uint64_t device_ns;
     bool any = false;
 
-    for (; stamps.read < stamps.compared && clock_read(stamps.read, &device_ns); stamps.read++) {
+    for (; stamps.read < stamps.compared && stamp_clock_read(stamps.read, &device_ns);
+         stamps.read++) {
         stamp_clock_put(&stamps.clock, stamps.clock_host_ns[stamps.read % RING_CLOCK_PLACES],
                         device_ns);
         any = true;
@@ -117,7 +118,7 @@ static bool clock_take(void)
     return any;
 }
 
-static int clock_launch(void)
+static int stamp_clock_launch(void)
 {
     uint64_t number = stamps.compared, at = number % RING_CLOCK_PLACES;
     uint64_t place = stamps.clock_place + at * sizeof(struct ring_stamp);
@@ -128,36 +129,36 @@ static int clock_launch(void)
 }
 
 /* At the beginning of a step: what has come of the comparison before, and the next one.  While one is on its way none is sent. */
-static void clock_tick(uint64_t now_ns)
+static void stamp_clock_tick(uint64_t now_ns)
 {
     int result;
 
     if (now_ns - stamps.clock_ns < (uint64_t)CLOCK_EVERY_NS)
         return;
-    if (clock_take())
-        clock_publish();
+    if (stamp_clock_take())
+        stamp_clock_publish();
     if (stamps.read < stamps.compared)
         return;
     stamps.clock_ns = now_ns;
-    result = clock_launch();
+    result = stamp_clock_launch();
     if (result)
         stamps_off(result, "cuLaunchKernel on the stream that compares clocks");
 }
 
-static int clock_first(struct err *err)
+static int stamp_clock_first(struct err *err)
 {
     for (unsigned i = 0; i < CLOCK_FIRST; i++) {
-        int result = clock_launch();
+        int result = stamp_clock_launch();
         int64_t until_ns = time_mono_ns() + CLOCK_WAIT_NS;
 
         if (result)
             return cuda_check(&stamps.cuda, result, "cuLaunchKernel", err);
-        while (!clock_take() && time_mono_ns() < until_ns)
+        while (!stamp_clock_take() && time_mono_ns() < until_ns)
             ;
         if (stamps.read < stamps.compared)
             break; /* the device has work: it comes later */
     }
-    clock_publish();
+    stamp_clock_publish();
     return 0;
 }
 
@@ -243,7 +244,7 @@ int stamps_open(struct lockstep_probe *probe, symbol_find *find, void *library, 
     if (result == 0)
         result = stamps_load(err);
     if (result == 0)
-        result = clock_first(err);
+        result = stamp_clock_first(err);
     if (result < 0) {
         atomic_store(&stamps.state, STAMPS_OFF);
         return result;
@@ -271,7 +272,7 @@ static void stamps_step_begin(struct lockstep_probe *probe)
         atomic_store_explicit(&stamps.every, every, relaxed);
     every = atomic_load_explicit(&stamps.every, relaxed);
     atomic_store_explicit(&stamps.skip, every > 1 && step % every != 0, relaxed);
-    clock_tick((uint64_t)time_mono_ns());
+    stamp_clock_tick((uint64_t)time_mono_ns());
 }
 
 static bool stamp_is_of_step(const struct stamp *stamp)

@@ -361,22 +361,23 @@ void ring_reader_mark_lost(struct ring_reader *reader)
 
 #define STAMPS_CHUNK 128u
 
-static uint64_t stamps_offset(const struct ring_reader *reader)
+static uint64_t reader_stamps_offset(const struct ring_reader *reader)
 {
     return ring_stamps_offset(reader->header.lanes, reader->header.lane_records);
 }
 
-static bool stamp_valid(const struct ring_stamp *stamp, uint64_t place, uint64_t places)
+static bool reader_stamp_valid(const struct ring_stamp *stamp, uint64_t place, uint64_t places)
 {
     return stamp->count != 0 && (stamp->count - 1) % places == place &&
            stamp->check == ring_stamp_check(stamp->count, stamp->tag, stamp->device_ns);
 }
 
 /* Copies places from `place` on, at most to the end.  How many, or -errno. */
-static int stamps_copy(const struct ring_reader *reader, uint64_t place, struct ring_stamp *stamp)
+static int reader_stamps_copy(const struct ring_reader *reader, uint64_t place,
+                              struct ring_stamp *stamp)
 {
     uint64_t many = MIN(reader->header.stamps - place, STAMPS_CHUNK);
-    uint64_t offset = stamps_offset(reader) + sizeof(struct ring_stamps_head);
+    uint64_t offset = reader_stamps_offset(reader) + sizeof(struct ring_stamps_head);
     int result =
         reader_copy(reader, offset + place * sizeof(*stamp), stamp, many * sizeof(*stamp), NULL);
 
@@ -386,18 +387,18 @@ static int stamps_copy(const struct ring_reader *reader, uint64_t place, struct 
 /* The oldest count that is there; 0: none is.  A device writes in order, so a place that holds a later round than the one before
  * it... is where the round ends: the oldest is the smallest count.
  */
-static int stamps_oldest(const struct ring_reader *reader, uint64_t *ret)
+static int reader_stamps_oldest(const struct ring_reader *reader, uint64_t *ret)
 {
     struct ring_stamp stamp[STAMPS_CHUNK];
     uint64_t oldest = 0;
 
     for (uint64_t place = 0; place < reader->header.stamps;) {
-        int many = stamps_copy(reader, place, stamp);
+        int many = reader_stamps_copy(reader, place, stamp);
 
         if (many < 0)
             return many;
         for (int i = 0; i < many; i++)
-            if (stamp_valid(&stamp[i], place + (uint64_t)i, reader->header.stamps) &&
+            if (reader_stamp_valid(&stamp[i], place + (uint64_t)i, reader->header.stamps) &&
                 (oldest == 0 || stamp[i].count < oldest))
                 oldest = stamp[i].count;
         place += (uint64_t)many;
@@ -409,14 +410,14 @@ static int stamps_oldest(const struct ring_reader *reader, uint64_t *ret)
 /* From the next count on.  A place with a later count than it should have was overwritten unread; one with an earlier one, or a
  * half of each, has not been written yet.
  */
-static size_t stamps_take(struct ring_reader *reader, const struct ring_stamp *from, int many,
-                          struct ring_stamp *stamp, size_t room, uint64_t *lost)
+static size_t reader_stamps_take(struct ring_reader *reader, const struct ring_stamp *from,
+                                 int many, struct ring_stamp *stamp, size_t room, uint64_t *lost)
 {
     uint64_t places = reader->header.stamps, place = (reader->stamps_next - 1) % places;
     size_t took = 0;
 
     for (int i = 0; i < many && took < room; i++, place++) {
-        if (!stamp_valid(&from[i], place, places) || from[i].count < reader->stamps_next)
+        if (!reader_stamp_valid(&from[i], place, places) || from[i].count < reader->stamps_next)
             break;
         *lost += from[i].count - reader->stamps_next;
         reader->stamps_next = from[i].count + 1;
@@ -436,17 +437,18 @@ int ring_reader_stamps(struct ring_reader *reader, struct ring_stamp *stamp, siz
     if (reader->header.stamps == 0)
         return 0;
     if (reader->stamps_next == 0) {
-        int result = stamps_oldest(reader, &reader->stamps_next);
+        int result = reader_stamps_oldest(reader, &reader->stamps_next);
 
         if (result < 0 || reader->stamps_next == 0)
             return result;
     }
     for (; took > 0 && count < room && count < reader->header.stamps; count += took) {
-        int many = stamps_copy(reader, (reader->stamps_next - 1) % reader->header.stamps, chunk);
+        int many =
+            reader_stamps_copy(reader, (reader->stamps_next - 1) % reader->header.stamps, chunk);
 
         if (many < 0)
             return many;
-        took = stamps_take(reader, chunk, many, stamp + count, room - count, lost);
+        took = reader_stamps_take(reader, chunk, many, stamp + count, room - count, lost);
     }
     return (int)count;
 }
@@ -459,7 +461,8 @@ bool ring_reader_clock(struct ring_reader *reader, struct ring_clock *ret)
     } now, before;
 
     if (reader->header.stamps == 0 ||
-        reader_copy_stable(reader, stamps_offset(reader), &now, &before, sizeof(now), NULL) < 0 ||
+        reader_copy_stable(reader, reader_stamps_offset(reader), &now, &before, sizeof(now), NULL) <
+            0 ||
         memcmp(&now, &before, sizeof(now)) != 0 || now.seq == 0 || now.seq % 2)
         return false;
     *ret = (struct ring_clock){ now.offset_ns, now.drift, now.at_ns };

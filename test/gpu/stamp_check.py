@@ -185,7 +185,7 @@ def clock(torch, on):
     while time.monotonic() - begin < seconds:
         number += 1
         on.step_begin(number)
-        time.sleep(0.01)
+        time.sleep(0.01)  # a step's length
         points.append((time.monotonic_ns(), on.ring.clock()))
     torch.cuda.synchronize()
     device = [one[2] for one in on.ring.stamps()]
@@ -257,14 +257,14 @@ def stopped():
         env = dict(os.environ, LOCKSTEP_DIR=folder, CHECK_BUILD=ARGS.build, CHECK_HERE=HERE)
         child = subprocess.Popen([sys.executable, "-c", CHILD], env=env, stdout=subprocess.PIPE, text=True)
         line = child.stdout.readline()
-        time.sleep(0.3)
+        time.sleep(0.3)  # the device goes on meanwhile
         with open("/proc/%d/stat" % child.pid) as file:
             state = file.read().rsplit(")", 1)[1].split()[0]
         ring = Ring(folder)
         seen = []
         for _ in range(4):
             seen.append(len(ring.stamps()))
-            time.sleep(0.3)
+            time.sleep(0.3)  # the device goes on meanwhile
         child.send_signal(signal.SIGKILL)
         child.wait()
         return {"child": line.strip(), "state": state, "stamps_seen": seen}, state == "T" and seen[-1] > seen[0]
