@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "core/clean.h"
-#include "lab/bench/detect_sim.h"
-#include "lab/bench/noise_job.h"
+#include "lab/bench/noise/detect_sim.h"
+#include "lab/bench/noise/noise_job.h"
 
 static void a_host_plays_blocks_of_the_tape(void **state)
 {

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "act/daemons.h"
-#include "act/launch.h"
+#include "act/launch/launch.h"
 #include "act/run_directory.h"
 #include "core/err.h"
 

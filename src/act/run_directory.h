@@ -5,7 +5,7 @@
 #ifndef LOCKSTEP_ACT_RUN_DIRECTORY_H
 #define LOCKSTEP_ACT_RUN_DIRECTORY_H
 
-#include "act/launch.h"
+#include "act/launch/launch.h"
 #include "base/paths.h"
 #include "base/runfile.h"
 

@@ -121,6 +121,7 @@ static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
         return 0;
     if (save_images_busy(ckpt))
         return err_set(err, -EBUSY, "tensors were added or changed while a save is being written");
+    save_held_release(ckpt);
     result = save_layout_build(ckpt, err);
     if (result < 0)
         return result;
@@ -340,7 +341,6 @@ static int save_start(struct lockstep_ckpt *ckpt, uint64_t step, struct err *err
         return err_set(err, -EINPROGRESS, "the save before has had no fence");
     if (ckpt->socket < 0)
         return err_set(err, -EPIPE, "the writer process is gone");
-    save_held_release(ckpt);
     result = save_engine_prepare(ckpt, err);
     if (result == 0 && save_image_free(ckpt, &image) < 0)
         result =

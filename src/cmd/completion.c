@@ -173,30 +173,33 @@ static void completion_zsh_text(const char *text)
     }
 }
 
+/* `join` is what stands between the option and its argument. */
+static void completion_zsh_spelling(const struct opt *opt, const char *spelling, char join)
+{
+    printf(" \\\n            '%s%s", opt->type == OPT_LIST ? "*" : "", spelling);
+    if (opt->arg)
+        putchar(join);
+    fputs("[", stdout);
+    completion_zsh_text(opt->help);
+    fputs("]", stdout);
+    if (opt->arg) {
+        fputs(":", stdout);
+        completion_zsh_text(opt->arg);
+        fputs(":_files", stdout);
+    }
+    fputs("'", stdout);
+}
+
 static void completion_zsh_option(const struct opt *opt)
 {
-    const char *many = opt->type == OPT_LIST ? "*" : "";
+    char spelling[64];
 
-    printf(" \\\n            '%s--%s%s[", many, opt->name, opt->arg ? "=" : "");
-    completion_zsh_text(opt->help);
-    fputs("]", stdout);
-    if (opt->arg) {
-        fputs(":", stdout);
-        completion_zsh_text(opt->arg);
-        fputs(":_files", stdout);
-    }
-    fputs("'", stdout);
+    snprintf(spelling, sizeof(spelling), "--%s", opt->name);
+    completion_zsh_spelling(opt, spelling, '=');
     if (!opt->letter)
         return;
-    printf(" \\\n            '%s-%c%s[", many, opt->letter, opt->arg ? "+" : "");
-    completion_zsh_text(opt->help);
-    fputs("]", stdout);
-    if (opt->arg) {
-        fputs(":", stdout);
-        completion_zsh_text(opt->arg);
-        fputs(":_files", stdout);
-    }
-    fputs("'", stdout);
+    snprintf(spelling, sizeof(spelling), "-%c", opt->letter);
+    completion_zsh_spelling(opt, spelling, '+');
 }
 
 static void completion_zsh_commands(void)

@@ -11,7 +11,7 @@
 #include "core/time.h"
 #include "judge/crash/crash.h"
 #include "judge/ledger.h"
-#include "judge/slow/stall.h"
+#include "judge/slow/stall/stall.h"
 #include "judge/slow/sync.h"
 #include "judge/stuck/hang.h"
 #include "judge/wrong/corrupt.h"

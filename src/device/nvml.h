@@ -103,10 +103,11 @@ struct nvml_event {
     uint32_t xid;
 };
 
-/* Each returns how many; none where the GPU or the driver does not report them. */
+/* Returns how many; none where the GPU or the driver does not report them. */
 unsigned nvml_links_read(const struct nvml *nvml, unsigned gpu, struct nvml_link ret[NVML_LINKS]);
-unsigned nvml_processes_read(const struct nvml *nvml, unsigned gpu,
-                             struct nvml_process ret[NVML_PROCESSES]);
+/* Returns how many; -EIO if the driver does not list them, or lists more than there is room for. */
+int nvml_processes_read(const struct nvml *nvml, unsigned gpu,
+                        struct nvml_process ret[NVML_PROCESSES]);
 /* Xids since the last call, of the first `gpus` GPUs; never waits.  The first call registers for them. */
 unsigned nvml_events_read(struct nvml *nvml, unsigned gpus, struct nvml_event *ret, unsigned room);
 

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -57,8 +58,8 @@ unsigned nvml_links_read(const struct nvml *nvml, unsigned gpu, struct nvml_link
 
 /* ---- processes ---- */
 
-unsigned nvml_processes_read(const struct nvml *nvml, unsigned gpu,
-                             struct nvml_process ret[NVML_PROCESSES])
+int nvml_processes_read(const struct nvml *nvml, unsigned gpu,
+                        struct nvml_process ret[NVML_PROCESSES])
 {
     struct nvml_process_info info[NVML_PROCESSES];
     unsigned count = NVML_PROCESSES;
@@ -67,13 +68,13 @@ unsigned nvml_processes_read(const struct nvml *nvml, unsigned gpu,
     memset(info, 0, sizeof(info));
     if (!nvml->processes || nvml->gpu(gpu, &handle) != RESULT_SUCCESS ||
         nvml->processes(handle, &count, info) != RESULT_SUCCESS)
-        return 0; /* more than there is room for: as with none, nothing can be concluded */
+        return -EIO; /* also if there are more than there is room for */
     count = MIN(count, (unsigned)NVML_PROCESSES);
     for (unsigned i = 0; i < count; i++)
         ret[i] = (struct nvml_process){ info[i].pid, info[i].used_bytes > INT64_MAX
                                                          ? -1
                                                          : (int64_t)info[i].used_bytes };
-    return count;
+    return (int)count;
 }
 
 /* ---- events ---- */

@@ -16,7 +16,7 @@
 #include "judge/price.h"
 #include "judge/slow/regress.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/stall.h"
+#include "judge/slow/stall/stall.h"
 #include "judge/slow/sync.h"
 #include "judge/step/clock.h"
 #include "judge/step/learn.h"

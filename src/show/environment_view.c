@@ -63,7 +63,14 @@ void environment_changes_text(const struct environment_differences *differences,
     environment_more_text(differences, out);
 }
 
-struct json_object *environment_ranks_json(const struct environment_differences *differences)
+/* What the members of one difference are called; `where`: with a rank that has the other value. */
+struct environment_members {
+    const char *usual, *usual_ranks, *other, *other_ranks;
+    bool where;
+};
+
+static struct json_object *environment_json(const struct environment_differences *differences,
+                                            const struct environment_members *members)
 {
     struct json_object *list = json_object_new_array();
 
@@ -73,34 +80,35 @@ struct json_object *environment_ranks_json(const struct environment_differences 
 
         json_object_object_add(object, "name", show_string(one->name));
         json_object_object_add(object, "digest", json_object_new_boolean(one->digest));
-        json_object_object_add(object, "usual", show_string_or_null(one->usual));
-        json_object_object_add(object, "usual_ranks", json_object_new_int64(one->usual_ranks));
-        json_object_object_add(object, "value", show_string_or_null(one->other));
-        json_object_object_add(object, "ranks", json_object_new_int64(one->other_ranks));
-        json_object_object_add(
-            object, "rank",
-            one->other_rank == UINT32_MAX ? NULL : json_object_new_int64(one->other_rank));
-        json_object_object_add(object, "node", show_string_or_null(one->node));
+        json_object_object_add(object, members->usual, show_string_or_null(one->usual));
+        json_object_object_add(object, members->usual_ranks,
+                               json_object_new_int64(one->usual_ranks));
+        json_object_object_add(object, members->other, show_string_or_null(one->other));
+        json_object_object_add(object, members->other_ranks,
+                               json_object_new_int64(one->other_ranks));
+        if (members->where) {
+            json_object_object_add(
+                object, "rank",
+                one->other_rank == UINT32_MAX ? NULL : json_object_new_int64(one->other_rank));
+            json_object_object_add(object, "node", show_string_or_null(one->node));
+        }
         json_object_array_add(list, object);
     }
     return list;
 }
 
+struct json_object *environment_ranks_json(const struct environment_differences *differences)
+{
+    static const struct environment_members members = { "usual", "usual_ranks", "value", "ranks",
+                                                        true };
+
+    return environment_json(differences, &members);
+}
+
 struct json_object *environment_changes_json(const struct environment_differences *differences)
 {
-    struct json_object *list = json_object_new_array();
+    static const struct environment_members members = { "before", "before_ranks", "after",
+                                                        "after_ranks", false };
 
-    for (uint32_t i = 0; i < MIN(differences->count, ENVIRONMENT_DIFFERENCES); i++) {
-        const struct environment_difference *one = &differences->list[i];
-        struct json_object *object = json_object_new_object();
-
-        json_object_object_add(object, "name", show_string(one->name));
-        json_object_object_add(object, "digest", json_object_new_boolean(one->digest));
-        json_object_object_add(object, "before", show_string_or_null(one->usual));
-        json_object_object_add(object, "before_ranks", json_object_new_int64(one->usual_ranks));
-        json_object_object_add(object, "after", show_string_or_null(one->other));
-        json_object_object_add(object, "after_ranks", json_object_new_int64(one->other_ranks));
-        json_object_array_add(list, object);
-    }
-    return list;
+    return environment_json(differences, &members);
 }

@@ -38,6 +38,8 @@ struct verify_place {
     unsigned stage;
     int64_t burn_ns; /* how long a check of the stage burn may load the machine */
     int64_t heat_ns; /* how long GPUs are heated; 0: by the stage */
+    uint32_t
+        flip_sm; /* kernels flip one bit on SM flip_sm - 1, so that arithmetic must fail; 0: none */
     const struct machine_profile *profile; /* NULL: none */
 };
 

@@ -13,7 +13,7 @@
 
 #include "core/clean.h"
 #include "sense/build_id.h"
-#include "sense/environment.h"
+#include "sense/environment/environment.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

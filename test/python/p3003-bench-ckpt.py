@@ -19,13 +19,15 @@ def every_engine_is_measured_or_skipped_with_the_reason(place):
     done = bench(place, "--json", "--mb", "4", "--steps", "6", "--saves", "2", "--rounds", "1")
     equal(done.returncode, 0, done.stderr[-2000:])
     answer = json.loads(done.stdout)
-    equal(sorted([*answer["engines"], *answer["skipped"]]), ["dcp.async_save", "dcp.save", "lockstep", "torch.save"])
-    assert {"torch.save", "lockstep"} <= set(answer["engines"]), answer
+    equal(sorted([*answer["engines"], *answer["skipped"]]), ["dcp.async_save", "dcp.save", "lockstep", "lockstep.begin", "torch.save"])
+    assert {"torch.save", "lockstep", "lockstep.begin"} <= set(answer["engines"]), answer
     for name, result in answer["engines"].items():
         for key in "lost_s_per_save", "stall_s", "durable_gbps", "restore_gbps":
             assert isinstance(result[key], float), (name, key, result)
         assert result["stall_s"] > 0 and result["durable_gbps"] > 0 and result["restore_gbps"] > 0, (name, result)
     assert answer["bytes"] > 2e6, answer
+    assert answer["limits"].get("raw_refused") or answer["limits"]["raw_write_gbps"] > 0, answer["limits"]
+    assert answer["engines"]["lockstep"]["verified_s"] > 0, answer
     equal(os.listdir(place), [], "left behind")
 
 

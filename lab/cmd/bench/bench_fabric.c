@@ -1,6 +1,6 @@
 /* bench_fabric.c - how often `lockstep fabric test` names the part that is slow, and nothing else.
  *
- * Each case is a network of its own (lab/bench/fabric_net.h) with a worker in every node; the test runs beside them as a user
+ * Each case is a network of its own (lab/bench/fabric/fabric_net.h) with a worker in every node; the test runs beside them as a user
  * would run it, and its JSON is compared with what was made slow.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -27,7 +27,7 @@
 #include "core/buf.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/bench/fabric_case.h"
+#include "lab/bench/fabric/fabric_case.h"
 #include "lab/cmd/lab.h"
 
 #define PORT 8791

@@ -15,8 +15,8 @@
 #include "cmd/lab/bench_options.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
-#include "lab/bench/detect_sim.h"
-#include "lab/bench/noise_job.h"
+#include "lab/bench/noise/detect_sim.h"
+#include "lab/bench/noise/noise_job.h"
 #include "lab/cmd/lab.h"
 
 #define WEEK_S (7 * 86400.0)

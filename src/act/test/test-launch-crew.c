@@ -6,12 +6,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-/* Its state is its own: nothing else can put it into an attempt without ranks. */
-#include "act/launch_crew.c" /* NOLINT(bugprone-suspicious-include): its private state is what is tested */
+#include "act/launch/launch_private.h"
+#include "core/time.h"
 
 struct scene {
     struct launch_plan plan;
@@ -44,6 +47,7 @@ static int scene_make(void **state)
                                         .culprit = -1,
                                         .lease_ns = 10 * NS_PER_S };
     scene->crew.result = MEMBER_IDLE;
+    scene->crew.acknowledged = -1;
     *state = scene;
     return 0;
 }
@@ -110,7 +114,7 @@ static void an_order_is_taken_while_there_is_contact(void **state)
     struct scene *scene = *state;
     struct decision start = start_of(3, "n1", 7);
 
-    crew_report(&scene->launch, time_mono_ns()); /* not acknowledged yet, but the order came */
+    launch_crew_turn(&scene->launch); /* reports; not acknowledged yet, but the order came */
     assert_false(launch_crew_refuses(&scene->launch, &start));
     scene->crew.acked_ns = time_boot_ns() - NS_PER_S;
     assert_false(launch_crew_refuses(&scene->launch, &start));

@@ -9,7 +9,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "sense/environment.h"
+#include "sense/environment/environment.h"
 
 /* Its user is compared before and after: a program that became another user's meanwhile leaves nothing. */
 static void environment_run(const struct proc_ref *proc, const void *arg, struct buf *answer)

@@ -1,4 +1,4 @@
-/* environment_look.h - asks once for the environment of a rank's process (sense/environment.h), in a child (proc_look.h).
+/* environment_look.h - asks once for the environment of a rank's process (sense/environment/environment.h), in a child (proc_look.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */

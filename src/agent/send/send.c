@@ -181,7 +181,7 @@ static bool send_spools_in_trouble(const struct send *send)
     return false;
 }
 
-/* The launcher of a job on several nodes lives by that (act/launch_crew.c). */
+/* The launcher of a job on several nodes lives by that (act/launch/launch_crew.c). */
 static void send_tell(struct send *send)
 {
     struct acknowledged now = { 0 };

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,12 +26,15 @@
 
 #define PROFILE_PATH "/etc/lockstep/check-profile.json"
 #define BAR_CELLS 20
+#define SM_NONE UINT32_MAX
+#define FLIP_CHECK "gpu-arithmetic"
 #define NPD_LINE 80 /* node-problem-detector cuts messages there */
 
 struct check_settings {
     bool json, list;
     const char *stage, *only, *root, *dir, *profile, *learn, *for_whom;
     int64_t time_ns;
+    uint32_t flip_sm; /* SM_NONE: no bit is flipped */
 };
 
 static const struct opt check_opts[] = {
@@ -56,6 +60,10 @@ static const struct opt check_opts[] = {
       NULL, false },
     { "time", 0, OPT_DURATION, offsetof(struct check_settings, time_ns), "TIME",
       "how long stage burn loads the machine, default 30m", NULL, false },
+    { "flip-bit", 0, OPT_U32, offsetof(struct check_settings, flip_sm), "SM",
+      "tests the test: " FLIP_CHECK " alone is run, with one bit flipped on this SM of each GPU, "
+      "and must fail",
+      NULL, false },
     { "list", 0, OPT_FLAG, offsetof(struct check_settings, list), NULL,
       "list all checks with their limits, and exit", NULL, false },
     { "sysroot", 0, OPT_TEXT, offsetof(struct check_settings, root), "DIR",
@@ -237,6 +245,14 @@ static int check_settings_check(const struct check_settings *settings)
         log_error("--time must be at least 1s");
         return 2;
     }
+    if (settings->flip_sm != SM_NONE &&
+        (settings->learn || settings->for_whom ||
+         (settings->only && strcmp(settings->only, FLIP_CHECK) != 0))) {
+        log_error("--flip-bit makes " FLIP_CHECK
+                  " fail on purpose: it cannot be given with --learn, "
+                  "--for or another check");
+        return 2;
+    }
     return 0;
 }
 
@@ -360,7 +376,9 @@ static int check_exit(const struct check_run *run)
 
 static int check_command_run(int argc, char **argv)
 {
-    struct check_settings settings = { .stage = "quick", .root = "", .time_ns = 1800 * NS_PER_S };
+    struct check_settings settings = {
+        .stage = "quick", .root = "", .time_ns = 1800 * NS_PER_S, .flip_sm = SM_NONE
+    };
     CLEAN(check_profile_clean) struct machine_profile *profile = NULL;
     CLEAN(check_profile_clean) struct machine_profile *learnt = NULL;
     CLEAN(json_clean) struct json_object *checks = json_object_new_array();
@@ -379,12 +397,19 @@ static int check_command_run(int argc, char **argv)
     if (check_settings_check(&settings) || check_profile_open(&settings, &profile) ||
         check_learn_begin(&settings, &learnt))
         return 2;
+    if (settings.flip_sm != SM_NONE) {
+        settings.only = FLIP_CHECK;
+        log_info("one bit is flipped on SM %" PRIu32 " of each GPU on purpose: " FLIP_CHECK
+                 " must fail",
+                 settings.flip_sm);
+    }
     gethostname(node, sizeof(node) - 1);
     place = (struct verify_place){ .root = settings.root,
                                    .node = node,
                                    .dir = settings.dir,
                                    .stage = (unsigned)verify_stage_of(settings.stage),
                                    .burn_ns = settings.time_ns,
+                                   .flip_sm = settings.flip_sm + 1, /* of SM_NONE: 0 */
                                    .profile = profile };
     run.style = show_style_of(stdout);
     run.learnt = learnt;

@@ -28,6 +28,7 @@
 #include "cmd/ckpt/ckpt_private.h"
 #include "cmd/lockstep.h"
 #include "cmd/progress_bar.h"
+#include "cmd/serve.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -50,25 +51,7 @@ struct peer_options {
             NULL, false                                                                            \
     }
 
-/* The file of the token: as given, or where `serve` makes it. */
-static int peer_token_path(const struct peer_options *options, struct path *ret, struct err *err)
-{
-    struct path state, tokens;
-    int result;
-
-    if (options->token_file) {
-        if (strlen(options->token_file) >= sizeof(ret->text))
-            return err_set(err, -ENAMETOOLONG, "--token-file is too long");
-        strcpy(ret->text, options->token_file);
-        return 0;
-    }
-    result = paths_state(&state, err);
-    if (result == 0)
-        result = path_join(&tokens, state.text, "tokens", err);
-    if (result == 0)
-        result = path_make(tokens.text, err);
-    return result < 0 ? result : path_join(ret, tokens.text, "ckpt.token", err);
-}
+#define PEER_TOKEN "ckpt.token"
 
 /* ---- serve ---- */
 
@@ -117,7 +100,7 @@ static int peer_serve_run(const struct peer_options *options, const char *path, 
         why.text[0] ? err_set(err, -EINVAL, "--listen %s", why.text) : loop_create(&loop, err);
 
     if (result == 0)
-        result = peer_token_path(options, &token, err);
+        result = serve_token_path(options->token_file, PEER_TOKEN, &token, err);
     if (result == 0)
         result = token_read_or_make(token.text, &settings.token, err);
     if (result == 0 && !loopback)
@@ -153,9 +136,7 @@ static int peer_serve_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     ckpt_priority_lower();
     result = peer_serve_run(&options, path, fd, &err);
-    if (result < 0)
-        log_error("%s", err.text);
-    return result == -EINVAL ? 2 : result < 0 ? 3 : 0;
+    return serve_exit(result, &err);
 }
 
 const struct command command_ckpt_serve = {
@@ -315,7 +296,7 @@ static int mirror_open(struct mirror *mirror, const char *url, const char *path,
     int result = client_check_url(url, options->insecure_http, err);
 
     if (result == 0)
-        result = peer_token_path(options, &file, err);
+        result = serve_token_path(options->token_file, PEER_TOKEN, &file, err);
     if (result == 0)
         result = token_read(file.text, &token, err);
     if (result == 0)

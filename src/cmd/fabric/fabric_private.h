@@ -5,14 +5,12 @@
 #ifndef LOCKSTEP_CMD_FABRIC_FABRIC_PRIVATE_H
 #define LOCKSTEP_CMD_FABRIC_FABRIC_PRIVATE_H
 
-#include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "verify/fabric/fabric_run.h"
 
 #define FABRIC_PORT 8791
+#define FABRIC_TOKEN "fabric.token" /* in the tokens of the state directory */
 
-/* The file of the token: `given`, or tokens/fabric.token of the state directory. */
-int fabric_token_path(const char *given, struct path *ret, struct err *err);
 /* The nodes of a job, as Slurm's squeue prints them. */
 int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err);
 

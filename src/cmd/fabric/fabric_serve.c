@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "cmd/fabric/fabric_private.h"
+#include "cmd/serve.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -48,25 +49,6 @@ static const struct opt fabric_serve_opts[] = {
       "send and receive at most so many GB in one test, default 1000", NULL, false },
     { .name = NULL },
 };
-
-int fabric_token_path(const char *given, struct path *ret, struct err *err)
-{
-    struct path state, tokens;
-    int result;
-
-    if (given) {
-        if (strlen(given) >= sizeof(ret->text))
-            return err_set(err, -EINVAL, "--token-file is too long");
-        strcpy(ret->text, given);
-        return 0;
-    }
-    result = paths_state(&state, err);
-    if (result == 0)
-        result = path_join(&tokens, state.text, "tokens", err);
-    if (result == 0)
-        result = path_make(tokens.text, err);
-    return result < 0 ? result : path_join(ret, tokens.text, "fabric.token", err);
-}
 
 struct fabric_serve_loop {
     struct loop *loop;
@@ -125,7 +107,7 @@ static int fabric_serve_run(const struct fabric_serve_options *options, struct e
     int result = fabric_serve_settings(options, &settings, err);
 
     if (result == 0)
-        result = fabric_token_path(options->token_file, &token, err);
+        result = serve_token_path(options->token_file, FABRIC_TOKEN, &token, err);
     if (result == 0)
         result = token_read_or_make(token.text, &settings.token, err);
     if (result == 0)
@@ -159,9 +141,7 @@ static int fabric_serve_main(int argc, char **argv)
         return OPT_EXIT(parsed);
     signal(SIGPIPE, SIG_IGN);
     result = fabric_serve_run(&options, &err);
-    if (result < 0)
-        log_error("%s", err.text);
-    return result == -EINVAL ? 2 : result < 0 ? 3 : 0;
+    return serve_exit(result, &err);
 }
 
 const struct command command_fabric_serve = {

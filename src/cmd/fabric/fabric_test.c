@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "cmd/fabric/fabric_private.h"
+#include "cmd/serve.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "verify/fabric/host_list.h"
@@ -187,7 +188,7 @@ static int fabric_test_start(const struct fabric_test_options *options, struct f
 
     if (options->dry_run)
         return fabric_run_plan(run, true) < 0 ? err_nomem(err) : 0;
-    result = fabric_token_path(options->token_file, &token, err);
+    result = serve_token_path(options->token_file, FABRIC_TOKEN, &token, err);
     if (result == 0)
         result = token_read(token.text, &run->settings.token, err);
     if (result == 0)

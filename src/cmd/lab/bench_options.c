@@ -124,7 +124,7 @@ static const struct opt bench_noise_opts[] = {
       "use the noise of this healthy run of 8 ranks or more, default a built-in recording", NULL,
       false },
     { "print-tape", 0, OPT_FLAG, offsetof(struct bench_noise_settings, print), NULL,
-      "only print the noise of --from as the table of lab/bench/noise_tape.c", NULL, false },
+      "only print the noise of --from as the table of lab/bench/noise/noise_tape.c", NULL, false },
     { "detect", 0, OPT_FLAG, offsetof(struct bench_noise_settings, detect), NULL,
       "simulate the sequential test alone: its delay and its false alarms; takes seconds", NULL,
       false },

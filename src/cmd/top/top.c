@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
-#include "cmd/run_source.h"
+#include "cmd/report/run_source.h"
 #include "cmd/top/top_screen.h"
 #include "core/clean.h"
 #include "core/time.h"

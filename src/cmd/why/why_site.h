@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "cmd/site_ask.h"
+#include "cmd/site/site_ask.h"
 #include "core/err.h"
 #include "show/run_summary.h"
 

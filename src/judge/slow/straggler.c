@@ -20,7 +20,7 @@
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/stall.h"
+#include "judge/slow/stall/stall.h"
 #include "judge/slow/straggler_private.h"
 #include "wire/names.h"
 

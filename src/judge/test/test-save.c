@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "judge/slow/stall.h"
+#include "judge/slow/stall/stall.h"
 #include "judge/test/bench.h"
 #include "judge/wrong/corrupt.h"
 #include "wire/save_note.h"

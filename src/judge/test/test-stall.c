@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "judge/slow/stall.h"
+#include "judge/slow/stall/stall.h"
 
 #include "core/time.h"
 #include "judge/test/bench.h"

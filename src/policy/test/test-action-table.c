@@ -2,35 +2,10 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "policy/test/scene.h"
 
-#include <cmocka.h>
-
-#include "core/clean.h"
-#include "core/time.h"
-#include "policy/policy.h"
-
-#define REAL_NS INT64_C(1700000000000000000)
 #define STEP_NS (100 * NS_PER_MS)
 #define RANKS 4
-
-struct scene {
-    struct policy *policy;
-    struct policy_table table;
-    struct policy_means means;
-    struct ledger ledger;
-    int64_t now_ns;
-    uint64_t step;
-    uint32_t attempt;
-    struct decision said[64];
-    size_t count;
-};
 
 static void row(struct scene *scene, const char *name, unsigned kind, unsigned action)
 {
@@ -53,11 +28,8 @@ static void give(struct scene *scene)
 
 static int scene_make(void **state)
 {
-    struct scene *scene = calloc(1, sizeof(*scene));
+    struct scene *scene = scene_create();
 
-    if (!scene || policy_create("r1", &scene->policy) < 0)
-        return -1;
-    scene->now_ns = 50 * NS_PER_S;
     scene->table = (struct policy_table){ .restarts_per_hour = 6,
                                           .restarts_per_cause = 3,
                                           .drains_per_hour = 2,
@@ -80,23 +52,6 @@ static int scene_make(void **state)
     policy_attempt(scene->policy, 0, REAL_NS);
     *state = scene;
     return 0;
-}
-
-static int scene_free(void **state)
-{
-    struct scene *scene = *state;
-
-    policy_destroy(scene->policy);
-    free(scene);
-    return 0;
-}
-
-static void said(void *arg, const struct decision *decision)
-{
-    struct scene *scene = arg;
-
-    assert_true(scene->count < COUNT(scene->said));
-    scene->said[scene->count++] = *decision;
 }
 
 static void tick(struct scene *scene)
@@ -148,12 +103,6 @@ static void next_attempt(struct scene *scene)
     policy_attempt_failed(scene->policy, scene->attempt, REAL_NS + scene->now_ns);
     policy_attempt(scene->policy, ++scene->attempt, REAL_NS + scene->now_ns);
     scene->now_ns += NS_PER_S;
-}
-
-static const struct decision *newest(const struct scene *scene)
-{
-    assert_true(scene->count > 0);
-    return &scene->said[scene->count - 1];
 }
 
 static void must_be(const struct scene *scene, enum decision_state state, const char *why)

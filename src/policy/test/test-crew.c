@@ -2,63 +2,19 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "policy/test/scene.h"
 
-#include <cmocka.h>
-
-#include "core/clean.h"
-#include "core/time.h"
-#include "policy/policy.h"
-
-#define REAL_NS INT64_C(1700000000000000000)
 #define LEASE_NS (10 * NS_PER_S)
 #define JOIN_NS (60 * NS_PER_S)
 
-struct scene {
-    struct policy *policy;
-    int64_t now_ns;
-    struct decision said[256];
-    size_t count;
-    struct member member[40];
-    size_t members;
-    uint32_t min, max, restarts, quorum;
-    bool deaf;
-};
-
 static int scene_make(void **state)
 {
-    struct scene *scene = calloc(1, sizeof(*scene));
+    struct scene *scene = scene_create();
 
-    if (!scene || policy_create("r1", &scene->policy) < 0)
-        return -1;
-    scene->now_ns = 50 * NS_PER_S;
     scene->min = scene->max = 2;
     scene->restarts = 3;
     *state = scene;
     return 0;
-}
-
-static int scene_free(void **state)
-{
-    struct scene *scene = *state;
-
-    policy_destroy(scene->policy);
-    free(scene);
-    return 0;
-}
-
-static void said(void *arg, const struct decision *decision)
-{
-    struct scene *scene = arg;
-
-    assert_true(scene->count < COUNT(scene->said));
-    scene->said[scene->count++] = *decision;
 }
 
 static void tick(struct scene *scene)

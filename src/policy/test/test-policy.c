@@ -2,59 +2,18 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "policy/test/scene.h"
 
-#include <cmocka.h>
-
-#include "core/clean.h"
-#include "core/time.h"
-#include "policy/policy.h"
-
-#define REAL_NS INT64_C(1700000000000000000)
 #define STEP_NS (100 * NS_PER_MS)
 #define RANKS 4
 
-struct scene {
-    struct policy *policy;
-    int64_t now_ns;
-    uint64_t step;
-    struct decision said[64];
-    size_t count;
-};
-
 static int scene_make(void **state)
 {
-    struct scene *scene = calloc(1, sizeof(*scene));
+    struct scene *scene = scene_create();
 
-    if (!scene || policy_create("r1", &scene->policy) < 0)
-        return -1;
-    scene->now_ns = 50 * NS_PER_S;
     policy_attempt(scene->policy, 0, REAL_NS);
     *state = scene;
     return 0;
-}
-
-static int scene_free(void **state)
-{
-    struct scene *scene = *state;
-
-    policy_destroy(scene->policy);
-    free(scene);
-    return 0;
-}
-
-static void said(void *arg, const struct decision *decision)
-{
-    struct scene *scene = arg;
-
-    assert_true(scene->count < COUNT(scene->said));
-    scene->said[scene->count++] = *decision;
 }
 
 static void tick(struct scene *scene, bool last)
@@ -94,12 +53,6 @@ static void answer(struct scene *scene, const struct decision *decision, const c
     memcpy(outcome.decision, decision->id, sizeof(outcome.decision));
     snprintf(outcome.part, sizeof(outcome.part), "%s", part);
     policy_outcome(scene->policy, &outcome);
-}
-
-static const struct decision *newest(const struct scene *scene)
-{
-    assert_true(scene->count > 0);
-    return &scene->said[scene->count - 1];
 }
 
 static void a_checkpoint_gets_a_step_that_no_rank_has_begun(void **state)

@@ -43,7 +43,7 @@ static void child_look(struct nvml *nvml, bool links, struct gpu_answer *answer)
             gpu->result = nvml_read(nvml, i, &gpu->sample, &err);
         }
         if (gpu->result == 0)
-            gpu->processes = nvml_processes_read(nvml, i, gpu->process);
+            gpu->processes = (unsigned)MAX(nvml_processes_read(nvml, i, gpu->process), 0);
         if (gpu->result == 0 && links)
             gpu->links = nvml_links_read(nvml, i, gpu->link);
     }

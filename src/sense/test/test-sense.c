@@ -23,7 +23,7 @@
 #include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "sense/environment.h"
+#include "sense/environment/environment.h"
 #include "sense/job/job_cgroups.h"
 #include "sense/job/job_mounts.h"
 #include "sense/job/metadata_stats.h"

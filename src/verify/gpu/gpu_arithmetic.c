@@ -47,6 +47,7 @@ struct arith_known { /* answers of the second test, as far as they are known */
 struct arith_gpu {
     struct gpu_device *device;
     struct arith_known *known;
+    uint32_t flip; /* as of struct verify_place */
     bool tested;
     uint64_t memory; /* of results, on the GPU */
     uint32_t *result;
@@ -73,7 +74,7 @@ struct arith_test {
 static int arith_launch(struct arith_gpu *gpu, unsigned type, uint32_t seed, uint32_t mode,
                         struct err *err)
 {
-    uint32_t rounds = ROUNDS, flip = 0;
+    uint32_t rounds = ROUNDS, flip = gpu->flip;
     void *arguments[] = { &gpu->memory, &seed, &rounds, &mode, &flip };
     size_t bytes = (size_t)gpu->blocks * GPU_BLOCK_WORDS * sizeof(*gpu->result);
     int result = gpu_device_check(
@@ -322,7 +323,7 @@ static bool arith_digest_common(const struct arith_test *test, const struct arit
 static void arith_digest_repeat(struct arith_test *test, struct arith_gpu *gpu, unsigned type,
                                 uint32_t expected)
 {
-    struct arith_gpu again = { .device = gpu->device, .known = gpu->known };
+    struct arith_gpu again = { .device = gpu->device, .known = gpu->known, .flip = gpu->flip };
     CLEAN(free_clean) uint32_t *room = NULL;
     size_t bytes = (size_t)gpu->blocks * GPU_BLOCK_WORDS * sizeof(*room);
     struct verify_report ignored = { 0 };
@@ -432,6 +433,7 @@ static void gpu_arithmetic_run(const struct verify_place *place, struct verify_r
 
         gpu->device = &test.devices.gpu[i];
         gpu->known = &test.known;
+        gpu->flip = place->flip_sm;
         arith_gpu_run(&test, gpu, arith_time_ns(place, test.devices.count));
         right += gpu->tested && !gpu->wrongs && gpu->sms_seen >= (unsigned)gpu->device->sms;
         tiles += gpu->tiles;

@@ -9,14 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/time.h"
 #include "device/kernel/gpu_kernels.h"
 #include "device/library.h"
 #include "verify/expected.h"
 
 #define BUSY_PERCENT 10 /* an idle GPU shows 0, and a few for a moment when it is looked at */
+#define BUSY_TURNS                                                                                 \
+    20 /* NVML's share is of the last second, in which the check before may have used the GPU */
+#define BUSY_TURN_NS (100 * NS_PER_MS)
+/* Without a process the driver itself holds a few hundred MiB.  What holds more is a process that NVML does not list, such as one
+ * of another container.
+ */
+#define USED_BYTES_MAX ((int64_t)2 << 30)
 
 enum { /* results of the driver that are faults of the GPU */
     ECC_UNCORRECTABLE = 214,
@@ -224,34 +233,69 @@ void gpu_devices_close(struct gpu_devices *devices)
 
 /* ---- one ---- */
 
+static bool gpu_device_has_process(const struct gpu_devices *devices, const struct gpu_device *gpu,
+                                   char *why, size_t room)
+{
+    struct nvml_process process[NVML_PROCESSES];
+    int count = nvml_processes_read(devices->nvml, (unsigned)gpu->nvml, process);
+
+    if (count < 0) {
+        snprintf(why, room,
+                 "NVML does not list its processes, so whether it is in use is not known");
+        return true;
+    }
+    for (int i = 0; i < count; i++) {
+        if (process[i].pid == (uint32_t)getpid())
+            continue;
+        snprintf(why, room, "in use by process %u", process[i].pid);
+        return true;
+    }
+    return false;
+}
+
+/* By load and memory. */
+static bool gpu_device_is_loaded(const struct gpu_devices *devices, const struct gpu_device *gpu,
+                                 char *why, size_t room)
+{
+    struct nvml_sample sample = { 0 };
+    struct err err = { "" };
+
+    if (nvml_read(devices->nvml, (unsigned)gpu->nvml, &sample, &err) < 0) {
+        snprintf(why, room, "%.100s", err.text);
+        return true;
+    }
+    if (nvml_has(&sample, NVML_GPU_BUSY_PERCENT) &&
+        sample.value[NVML_GPU_BUSY_PERCENT] > BUSY_PERCENT) {
+        snprintf(why, room, "%lld %% busy", (long long)sample.value[NVML_GPU_BUSY_PERCENT]);
+        return true;
+    }
+    if (nvml_has(&sample, NVML_MEMORY_USED_BYTES) &&
+        sample.value[NVML_MEMORY_USED_BYTES] > USED_BYTES_MAX) {
+        snprintf(why, room, "%lld MiB are in use by a process that NVML does not list",
+                 (long long)(sample.value[NVML_MEMORY_USED_BYTES] >> 20));
+        return true;
+    }
+    return false;
+}
+
 /* Who uses it, or why that is not known.  False: nobody. */
 static bool gpu_device_is_busy(const struct gpu_devices *devices, const struct gpu_device *gpu,
                                char *why, size_t room)
 {
-    struct nvml_process process[NVML_PROCESSES];
-    struct nvml_sample sample = { 0 };
-    unsigned others = 0;
+    const struct timespec turn = time_spec(BUSY_TURN_NS);
 
     if (gpu->nvml < 0) {
         snprintf(why, room, "NVML does not know it, so whether it is in use is not known");
         return true;
     }
-    for (unsigned i = nvml_processes_read(devices->nvml, (unsigned)gpu->nvml, process); i > 0;
-         i--) {
-        if (process[i - 1].pid == (uint32_t)getpid())
-            continue;
-        others++;
-        snprintf(why, room, "in use by process %u", process[i - 1].pid);
+    for (int i = 0; i < BUSY_TURNS; i++) {
+        if (gpu_device_has_process(devices, gpu, why, room))
+            return true;
+        if (!gpu_device_is_loaded(devices, gpu, why, room))
+            return false;
+        nanosleep(&turn, NULL);
     }
-    if (others)
-        return true;
-    if (nvml_read(devices->nvml, (unsigned)gpu->nvml, &sample, NULL) == 0 &&
-        nvml_has(&sample, NVML_GPU_BUSY_PERCENT) &&
-        sample.value[NVML_GPU_BUSY_PERCENT] > BUSY_PERCENT) {
-        snprintf(why, room, "%lld %% busy", (long long)sample.value[NVML_GPU_BUSY_PERCENT]);
-        return true;
-    }
-    return false;
+    return true;
 }
 
 static int gpu_device_start(struct gpu_device *gpu, struct err *err)

@@ -36,9 +36,12 @@ static void gpu_test_profile_clean(struct machine_profile **profile)
 }
 
 /* The script is read again when it changes, so a new file takes its place. */
+static uint32_t flip_sm;
+
 static struct verify_report gpu_run(const struct verify_check *check, const char *text)
 {
     struct verify_place place = { .root = "",
+                                  .flip_sm = flip_sm,
                                   .node = "n1",
                                   .stage = VERIFY_PROLOG,
                                   .heat_ns = 20 * NS_PER_MS,
@@ -170,6 +173,18 @@ static void a_wrong_bit_names_its_gpu_and_sm(void **state)
     gpu_says(&report.result[report.count - 1], "", "3 of 4 GPUs");
 }
 
+static void a_bit_that_is_flipped_on_purpose_is_found_on_its_sm(void **state)
+{
+    struct verify_report report;
+
+    (void)state;
+    flip_sm = 8; /* the last one of eight */
+    report = gpu_run(&check_gpu_arithmetic, "");
+    flip_sm = 0;
+    assert_int_equal(gpu_states(&report, CHECK_FAILED), 4); /* of each GPU */
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 0", "SM 7 computes wrong");
+}
+
 static void each_type_of_numbers_is_tested(void **state)
 {
     char text[80];
@@ -206,6 +221,15 @@ static void a_gpu_in_use_is_left_alone(void **state)
     gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 1", "11 % busy");
     report = gpu_run(&check_gpu_arithmetic, "nvml.1.gpu-busy value 10\n");
     assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 0);
+    report = gpu_run(&check_gpu_arithmetic,
+                     "nvml.1.gpu-busy value 97 times 4\n"); /* of the check before */
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 0);
+    report = gpu_run(&check_gpu_arithmetic, "nvml.2.memory-used value 2147483648\n");
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 0);
+    report = gpu_run(&check_gpu_arithmetic, "nvml.2.memory-used value 2149580800\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 2", "2050 MiB are in use by a process");
+    report = gpu_run(&check_gpu_arithmetic, "nvml.0.processes error 7\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "NVML does not list its processes");
 }
 
 static void errors_of_the_driver_are_unknown_and_of_memory_a_failure(void **state)
@@ -424,6 +448,7 @@ int main(void)
         cmocka_unit_test(operands_with_all_bits_give_finite_sums),
         cmocka_unit_test(gpus_that_compute_right_are_ok),
         cmocka_unit_test(a_wrong_bit_names_its_gpu_and_sm),
+        cmocka_unit_test(a_bit_that_is_flipped_on_purpose_is_found_on_its_sm),
         cmocka_unit_test(each_type_of_numbers_is_tested),
         cmocka_unit_test(an_sm_without_work_is_unknown),
         cmocka_unit_test(a_gpu_in_use_is_left_alone),

@@ -174,6 +174,30 @@ class Checkpointer:
             return Part(stored, replicas=self.world, replica=self.rank, later=later)
         return Part(stored, later=later)
 
+    def _described(self, model, optimizer, extra):
+        """The description as bytes; the tensors, and their versions; those that may be copied until the fence; all as the engine
+        takes them."""
+        describe = state.Describe(self._torch)
+        whole = {"random": self._generators.get(), "extra": extra}
+        for name, part in (("model", model), ("optimizer", optimizer)):
+            whole[name] = part.state_dict() if hasattr(part, "state_dict") else part
+        described = {name: describe(part, name) for name, part in whole.items()}
+        text = json.dumps({"format": FORMAT, "world": self.world, "history": self._history.saved(),
+                           "state": described}).encode()
+        versions = {name: entry.version() for name, entry in describe.entries.items()}
+        later = self._later(model, describe.entries)
+        lazily = {} if self._captured(optimizer) else later
+        parts = {name: self._part(name, entry, name in lazily) for name, entry in describe.entries.items()}
+        return text, describe.entries, versions, later, parts
+
+    def prepare(self, model=None, optimizer=None, extra=None):
+        """Allocates the memory for the copies of what save() will be given; with tensors on a GPU it returns at once, and the memory
+        is allocated and registered with the driver in the background.  Call it after the first step, when the optimizer has its
+        state; step() does.  Optional: the first save waits for it otherwise.  Returns whether it began."""
+        with _phase():
+            parts = self._described(model, optimizer, extra)[-1]
+            return self._engine.register(parts) and self._engine.prepare() or self._failed()
+
     def begin(self, step, model=None, optimizer=None, extra=None):
         """The first half of save(): returns whether it began.  Until fence(), parameters and the tensors of the optimizer
         must not change; everything else is copied when this returns."""
@@ -183,18 +207,8 @@ class Checkpointer:
     def _begin(self, step, model, optimizer, extra):
         if self._begun is not None:
             self.cancel("begin() was called twice")
-        describe = state.Describe(self._torch)
-        whole = {"random": self._generators.get(), "extra": extra}
-        for name, part in (("model", model), ("optimizer", optimizer)):
-            whole[name] = part.state_dict() if hasattr(part, "state_dict") else part
-        described = {name: describe(part, name) for name, part in whole.items()}
-        text = json.dumps({"format": FORMAT, "world": self.world, "history": self._history.saved(),
-                           "state": described}).encode()
-        entries = describe.entries
-        versions = {name: entry.version() for name, entry in entries.items()}
-        later, engine = self._later(model, entries), self._engine
-        lazily = {} if self._captured(optimizer) else later
-        parts = {name: self._part(name, entry, name in lazily) for name, entry in entries.items()}
+        text, entries, versions, later, parts = self._described(model, optimizer, extra)
+        engine = self._engine
         if not (engine.register(parts) and engine.blob_set(BLOB, text) and engine.begin(step)):
             return self._failed()
         self._begun = entries, versions, parts  # the tensors live until the fence
@@ -270,6 +284,8 @@ class Checkpointer:
         """Call it at the end of every step, with what save() takes; `extra` may be a function.  Returns whether it saved."""
         if self._watch is None:
             self._watch, self._asked = schedule.Notices(*self._notices), schedule.Asked()
+            if self._torch.cuda.is_initialized():
+                self.prepare(model, optimizer, extra() if callable(extra) else extra)
         now = time.monotonic()
         if self._step_at is not None:
             self._step_s = now - self._step_at
