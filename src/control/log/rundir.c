@@ -13,7 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/runfile.h"
 #include "core/clean.h"
+
+/* A run that was started with --dir has a directory of any name. */
+static void rundir_name(struct rundir *dir)
+{
+    struct runfile file;
+
+    snprintf(dir->run, sizeof(dir->run), "%s", strrchr(dir->path.text, '/') + 1);
+    if (runfile_read(dir->path.text, &file, NULL) < 0)
+        return;
+    if (paths_check_run(file.id, NULL) == 0)
+        snprintf(dir->run, sizeof(dir->run), "%s", file.id);
+    runfile_fini(&file);
+}
 
 int rundir_open(struct rundir *ret, const char *path, struct err *err)
 {
@@ -24,7 +38,7 @@ int rundir_open(struct rundir *ret, const char *path, struct err *err)
         return err_set(err, -errno, "%s: %m; expected a run's directory", path);
     if (stat(ret->path.text, &st) < 0 || !S_ISDIR(st.st_mode))
         return err_set(err, -ENOTDIR, "%s: not a directory; expected a run's directory", path);
-    snprintf(ret->run, sizeof(ret->run), "%s", strrchr(ret->path.text, '/') + 1);
+    rundir_name(ret);
     result = path_join(&ret->log, ret->path.text, "log.lsf", err);
     if (result == 0)
         result = path_join(&ret->spool, ret->path.text, "spool", err);

@@ -12,7 +12,7 @@
 #include "core/err.h"
 
 struct rundir {
-    char run[64]; /* the directory's own name */
+    char run[64]; /* as run.json has it, else the directory's name */
     struct path path, log, spool, launcher;
 };
 

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/remove_tree.h"
+#include "base/runfile.h"
 #include "control/log/spools.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
@@ -70,6 +71,27 @@ static double cost_after(struct place *place, double filed, const char *name, do
     runlog_close(log);
     seen_fini(&seen);
     return now.straggler_cost_share;
+}
+
+/* Its tokens are for that name, and a directory given with --dir has any. */
+static void a_run_has_the_name_in_its_run_json(void **state)
+{
+    struct place *place = *state;
+    char name[] = "true", *command[] = { name, NULL };
+    struct runfile file = { .id = "job-7",
+                            .rings = "/dev/shm/none",
+                            .layout = { .host = "n0", .ranks = 1, .nodes = 1 },
+                            .command = command };
+    struct rundir dir;
+
+    assert_string_equal(place->dir.run, strrchr(place->path, '/') + 1);
+    assert_int_equal(runfile_write(place->path, &file, NULL), 0);
+    assert_int_equal(rundir_open(&dir, place->path, NULL), 0);
+    assert_string_equal(dir.run, "job-7");
+    strcpy(file.id, "../job"); /* not a name: it is no directory of ours */
+    assert_int_equal(runfile_write(place->path, &file, NULL), 0);
+    assert_int_equal(rundir_open(&dir, place->path, NULL), 0);
+    assert_string_equal(dir.run, strrchr(place->path, '/') + 1);
 }
 
 static void what_a_person_changed_stays_until_the_file_changes(void **state)
@@ -307,6 +329,8 @@ static void a_launcher_is_heard_beyond_the_disk_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_run_has_the_name_in_its_run_json, place_make,
+                                        place_remove),
         cmocka_unit_test_setup_teardown(what_a_person_changed_stays_until_the_file_changes,
                                         place_make, place_remove),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused_and_not_logged, place_make,
