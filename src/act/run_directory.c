@@ -332,7 +332,8 @@ static int run_directory_rings_usual(struct run_directory *run_dir, struct err *
 {
     uint32_t rings =
         run_dir->file.layout.ranks ? run_dir->file.layout.ranks : RUN_DIRECTORY_UNRANKED;
-    uint64_t need = rings * ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT);
+    uint64_t need =
+        rings * ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT, RING_STAMPS_DEFAULT);
     char name[64];
     int r = -EEXIST;
 

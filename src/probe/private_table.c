@@ -5,12 +5,25 @@
 #include "probe/private_table.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "probe/gloo.h"
 #include "probe/nccl.h"
 #include "probe/nccl_plugin.h"
 #include "probe/probe_private.h"
 #include "probe/python.h"
+#include "probe/stamp.h"
+
+static int private_stamps_use(struct lockstep_probe *probe, symbol_find *find, void *library,
+                              char *why, uint64_t room)
+{
+    struct err err = { .text = "" };
+    int result = stamps_open(probe, find, library, &err);
+
+    if (result < 0 && room)
+        snprintf(why, room, "%s", err.text);
+    return result;
+}
 
 static const struct private_table table = {
     .coll_launch = probe_coll_launch,
@@ -23,6 +36,8 @@ static const struct private_table table = {
     .gloo_done = gloo_done,
     .gloo_look = gloo_look,
     .nccl_watch = nccl_watch,
+    .stamps_use = private_stamps_use,
+    .stamps_reason = stamps_off_reason,
     .nccl_group = nccl_group,
 };
 

@@ -11,9 +11,10 @@
 
 #include <stdint.h>
 
+#include "device/cuda/symbols.h"
 #include "lockstep/probe.h"
 
-#define PRIVATE_TABLE_VERSION 2
+#define PRIVATE_TABLE_VERSION 3
 
 struct gloo_torch;
 struct python_functions;
@@ -37,6 +38,10 @@ struct private_table {
     uint32_t (*gloo_look)(void);
     /* nccl_plugin.h */
     void (*nccl_watch)(int on);
+    /* stamp.h: stamps_open() with dlsym() and the driver's handle, -errno with the reason; stamps_off_reason() */
+    int (*stamps_use)(struct lockstep_probe *probe, symbol_find *find, void *library, char *why,
+                      uint64_t room);
+    const char *(*stamps_reason)(void);
     /* nccl.h */
     void (*nccl_group)(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name);
 };

@@ -223,9 +223,10 @@ static int probe_header_fill(struct ring_header *header, uint32_t rank, uint32_t
         return result;
     header->version = RING_VERSION;
     header->header_bytes = sizeof(*header);
-    header->file_bytes = ring_file_bytes(size->lanes, size->records);
+    header->file_bytes = ring_file_bytes(size->lanes, size->records, RING_STAMPS_DEFAULT);
     header->lanes = size->lanes;
     header->lane_records = size->records;
+    header->stamps = RING_STAMPS_DEFAULT;
     header->rank = rank;
     header->world = world;
     header->pid = (uint32_t)getpid();
@@ -245,7 +246,7 @@ static int probe_header_fill(struct ring_header *header, uint32_t rank, uint32_t
 static int file_fill(int fd, uint32_t rank, uint32_t world, const struct file_size *size,
                      struct probe_file *file, struct err *err)
 {
-    uint64_t bytes = ring_file_bytes(size->lanes, size->records);
+    uint64_t bytes = ring_file_bytes(size->lanes, size->records, RING_STAMPS_DEFAULT);
     struct ring_header *header;
     int result;
 

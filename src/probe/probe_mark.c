@@ -15,6 +15,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "probe/probe_private.h"
+#include "probe/stamp.h"
 #include "wire/ring_format.h"
 
 #define relaxed memory_order_relaxed
@@ -198,6 +199,22 @@ void lockstep_device_span(struct lockstep_probe *probe, uint16_t stream, enum lo
                                    .a = enqueue_ns,
                                    .b = begin_ns,
                                    .c = end_ns });
+}
+
+bool probe_stamp_mark(struct lockstep_probe *probe, const struct stamp *stamp, uint64_t tag)
+{
+    if (!probe_phase_wanted(probe, stamp->phase))
+        return false;
+    mark_put(probe,
+             (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
+                            .step = mark_step(probe),
+                            .what = ring_pack(RING_STAMP, (uint8_t)stamp->what, RING_STAMP_STREAM,
+                                              stamp->comm < 0 ? NO_COMM : stamp->comm),
+                            .a = tag,
+                            .b = (uint64_t)stamp->phase,
+                            .c = stamp->colls,
+                            .d = stamp->messages });
+    return true;
 }
 
 /* ---- collectives and point-to-point ---- */

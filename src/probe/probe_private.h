@@ -78,6 +78,10 @@ uint64_t probe_p2p_launch(struct lockstep_probe *probe, int comm, enum lockstep_
                           uint32_t peer, uint64_t bytes, uint16_t stream,
                           enum lockstep_dtype dtype);
 
+/* probe_mark.c: the host's half of a stamp; false: stamps are not recorded now. */
+struct stamp;
+bool probe_stamp_mark(struct lockstep_probe *probe, const struct stamp *stamp, uint64_t tag);
+
 /* probe_request.c: the depth that was requested for this step, where there is a new one. */
 bool probe_depth_read(struct lockstep_probe *probe, uint64_t step, uint64_t *ret);
 

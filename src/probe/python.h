@@ -35,6 +35,9 @@ struct python_functions {
     long (*number)(struct python_object *object);
     double (*real)(struct python_object *object);
     struct python_object *(*error)(void);
+    void (*decref)(struct python_object *object);
+    void *(*lock_give)(void); /* PyEval_SaveThread() */
+    void (*lock_take)(void *thread);
     struct python_object *none, *type_error; /* None, TypeError */
 };
 
@@ -44,6 +47,8 @@ int python_use(const struct python_functions *functions, uint64_t size);
 /* What Python makes a builtin of, by its name (PyMethodDef *); NULL: there is none.  Each has a capsule without a name
  * around the probe as its self:
  *   phase_begin(number), phase_end(number), step_begin(number), step_end(number), metric(number, value)
+ *   stamp(what, comm, colls, messages)  one of enum ring_stamp_what, in the phase that is open; comm -1: not known
+ *   stamp_stream(callable, args)   what tells the stream that the caller's kernels go to; until then none is stamped
  *   over()                         gloo_over()
  *   aside(callable, args, kwargs)  calls it, between gloo_aside(1) and (-1)
  */

@@ -19,13 +19,15 @@
 #include "core/err.h"
 
 #define RING_MAGIC UINT64_C(0x31474e4952534c4b) /* "KLSRING1" */
-#define RING_VERSION 2
-#define RING_VERSION_OLDEST 1 /* that a reader accepts; it has no requests */
+#define RING_VERSION 3                          /* 2 has no stamps of a device */
+#define RING_VERSION_OLDEST 1                   /* that a reader accepts; it has no requests */
 #define RING_COMMS 64
 #define RING_LANES_DEFAULT 8
 #define RING_LANES_MAX 64
 #define RING_RECORDS_DEFAULT 4096
 #define RING_RECORDS_MAX (1u << 20)
+#define RING_STAMPS_DEFAULT 4096
+#define RING_STAMPS_MAX (1u << 16)
 #define RING_NAME_FORMAT "rank-%u.%u.ring" /* rank, then the first free number */
 
 enum ring_kind { /* numbers are wire format */
@@ -45,7 +47,8 @@ enum ring_kind { /* numbers are wire format */
     RING_NOTE = 14,  /* detail: part number, 0x80 when another follows; a … d: 32 bytes of text */
     RING_DEPTH = 15, /* a: RING_DEPTH_… bits, in force from this step */
     RING_COLL_METHOD =
-        16, /* detail: op; comm; a: bytes | channels << 48; b … d: 24 bytes of text */
+        16,          /* detail: op; comm; a: bytes | channels << 48; b … d: 24 bytes of text */
+    RING_STAMP = 17, /* detail: what; stream; comm or -1; a: tag; b: phase; c, d: counts of comm */
     RING_KIND_COUNT
 };
 
@@ -142,6 +145,53 @@ struct ring_answer_place {
 };
 _Static_assert(sizeof(struct ring_answer_place) == 64, "an answer is a cache line");
 
+/* ---- stamps: times that a device writes into the file by itself ----
+ *
+ * The host launches a stamp on the stream of a device and records that it did (RING_STAMP, with its time and a tag); when the
+ * stream gets there, the device writes its own clock.  So what a device has reached can be read while the process is stopped.
+ * The n-th stamp that the device ran, from 0, lies at place n % stamps.
+ */
+enum ring_stamp_what { /* numbers are wire format */
+    RING_STAMP_STEP_BEGIN = 1,
+    RING_STAMP_STEP_END = 2,
+    RING_STAMP_PHASE = 3, /* b: the phase from here on */
+    RING_STAMP_WAIT_BEGIN =
+        4, /* the stream is about to wait for communication: that of comm with ... */
+    RING_STAMP_WAIT_END =
+        5, /* ... keys below c (collectives) and d (messages), where comm is not -1 */
+    RING_STAMP_HOST_WAIT = 6, /* the host is about to wait for the stream */
+    RING_STAMP_WHAT_COUNT
+};
+#define RING_STAMP_STREAM 1 /* the one that computes */
+#define RING_STAMP_CAPTURED                                                                        \
+    (UINT64_C(1) << 63) /* a tag of a stamp in a graph: it comes with each replay */
+
+struct ring_stamp {     /* written by the device in two halves; valid when check is right */
+    uint64_t count;     /* n + 1; 0: never */
+    uint64_t tag;       /* of the host's record */
+    uint64_t device_ns; /* the device's own clock */
+    uint64_t check;     /* ring_stamp_check() of the three */
+};
+_Static_assert(sizeof(struct ring_stamp) == 32, "two stamps are a cache line");
+
+static inline uint64_t ring_stamp_check(uint64_t count, uint64_t tag, uint64_t device_ns)
+{
+    return count * 0x9e3779b97f4a7c15u + tag * 0xbf58476d1ce4e5b9u +
+           device_ns * 0x94d049bb133111ebu + 1;
+}
+
+#define RING_CLOCK_PLACES 16
+struct ring_stamps_head {
+    /* The device's clock in the host's: host = device - offset - drift * (host - at) / 2^32. */
+    _Atomic uint64_t clock_seq; /* odd: being written; 0: not known yet */
+    _Atomic int64_t offset_ns, drift;
+    _Atomic uint64_t at_ns; /* host time of that offset */
+    unsigned char pad[480];
+    struct ring_stamp clock[RING_CLOCK_PLACES]; /* what the two clocks are compared with */
+    unsigned char pad2[3072];
+};
+_Static_assert(sizeof(struct ring_stamps_head) == 4096, "the stamps have a page before them");
+
 struct ring_header {
     _Atomic uint64_t magic; /* written last */
     uint32_t version;
@@ -157,7 +207,7 @@ struct ring_header {
     uint64_t open_mono_ns, open_real_ns;
     char run[64];
     char program[64];
-    uint32_t reserved;
+    uint32_t stamps; /* places for stamps, a power of two; 0: none */
     uint32_t crc; /* CRC-32C of all bytes from `version` up to here; does not change after open */
     /* From here on things change while the rank lives. */
     _Alignas(64) _Atomic uint64_t step; /* step now open, RING_NO_STEP before the first */
@@ -177,7 +227,9 @@ _Static_assert(offsetof(struct ring_header, step) == 256, "the fixed part is fou
 _Static_assert(offsetof(struct ring_header, request) == 320, "requests have their own lines");
 _Static_assert(offsetof(struct ring_header, answer) == 832, "answers have their own lines");
 
-/* Offsets: 4096 header, then RING_COMMS communicators, then the lanes. */
+/* Offsets: 4096 header, then RING_COMMS communicators, then the lanes; from the next page on the head of the stamps and
+ * the stamps, where there are any.
+ */
 #define RING_COMMS_OFFSET 4096u
 #define RING_LANES_OFFSET (RING_COMMS_OFFSET + RING_COMMS * 128u)
 
@@ -186,9 +238,17 @@ static inline uint64_t ring_lane_bytes(uint32_t records)
     return sizeof(struct ring_lane) + (uint64_t)records * sizeof(struct ring_record);
 }
 
-static inline uint64_t ring_file_bytes(uint32_t lanes, uint32_t records)
+static inline uint64_t ring_stamps_offset(uint32_t lanes, uint32_t records)
 {
-    return RING_LANES_OFFSET + lanes * ring_lane_bytes(records);
+    return (RING_LANES_OFFSET + lanes * ring_lane_bytes(records) + 4095) / 4096 * 4096;
+}
+
+static inline uint64_t ring_file_bytes(uint32_t lanes, uint32_t records, uint32_t stamps)
+{
+    if (stamps == 0)
+        return RING_LANES_OFFSET + lanes * ring_lane_bytes(records);
+    return ring_stamps_offset(lanes, records) + sizeof(struct ring_stamps_head) +
+           (uint64_t)stamps * sizeof(struct ring_stamp);
 }
 
 /* ---- reading ---- */
@@ -210,7 +270,7 @@ void ring_reader_close(struct ring_reader *reader);
 
 struct ring_info { /* a stable copy of what the header and the table say now */
     uint32_t rank, world, attempt, pid;
-    uint32_t lanes, lane_records, lanes_used, comms_used;
+    uint32_t lanes, lane_records, lanes_used, comms_used, stamps;
     uint64_t pid_ns_inode, pid_start;
     uint64_t open_mono_ns, open_real_ns;
     uint64_t step, dropped;
@@ -239,6 +299,28 @@ int ring_reader_next(struct ring_reader *reader, struct ring_event *event, size_
                      uint64_t *lost, struct err *err);
 void ring_reader_mark_lost(
     struct ring_reader *reader); /* from now on, RING_LOST among the events */
+
+/* ---- stamps ---- */
+struct ring_clock { /* the device's clock in ours */
+    int64_t offset_ns, drift, at_ns;
+};
+static inline int64_t ring_clock_host(const struct ring_clock *clock, uint64_t device_ns)
+{
+    int64_t host_ns = (int64_t)(device_ns - (uint64_t)clock->offset_ns);
+    int64_t since_ns = host_ns - clock->at_ns;
+
+    /* Drift is small and so is the time since: beyond a day nothing is claimed. */
+    if (since_ns > INT64_C(86400000000000) || since_ns < -INT64_C(86400000000000))
+        return host_ns;
+    return host_ns - (int64_t)((double)since_ns * (double)clock->drift / 4294967296.0);
+}
+
+/* Stamps that the device has written since the last call, in its order; at most `room`.  *lost grows by those that were
+ * overwritten unread.  0: none now, or the ring has none.
+ */
+int ring_reader_stamps(struct ring_reader *reader, struct ring_stamp *stamp, size_t room,
+                       uint64_t *lost);
+bool ring_reader_clock(struct ring_reader *reader, struct ring_clock *ret); /* false: not known */
 
 /* Writes a request; a request of the same kind that was there is replaced.  One process at a
  * time may write requests to a ring.  -EINVAL: a kind or id out of range; -ENOTSUP: the ring of an

@@ -45,6 +45,14 @@ bool ring_request_valid(const struct ring_request *request)
     return request->id != 0 && request->kind >= 1 && request->kind <= RING_REQUESTS;
 }
 
+/* Before version 3 the field had no meaning and was 0. */
+static bool ring_stamps_valid(const struct ring_header *header)
+{
+    if (header->version < 3)
+        return header->stamps == 0;
+    return header->stamps <= RING_STAMPS_MAX && (header->stamps & (header->stamps - 1)) == 0;
+}
+
 static int ring_sizes_check(const struct ring_header *header, uint64_t file_bytes, struct err *err)
 {
     if (header->header_bytes != sizeof(*header))
@@ -53,7 +61,10 @@ static int ring_sizes_check(const struct ring_header *header, uint64_t file_byte
     if (!ring_size_valid(header->lanes, header->lane_records))
         return err_set(err, -EPROTO, "%u lanes of %u records are out of range", header->lanes,
                        header->lane_records);
-    if (header->file_bytes != ring_file_bytes(header->lanes, header->lane_records))
+    if (!ring_stamps_valid(header))
+        return err_set(err, -EPROTO, "%u stamps: expected 0, or a power of two up to %u",
+                       header->stamps, RING_STAMPS_MAX);
+    if (header->file_bytes != ring_file_bytes(header->lanes, header->lane_records, header->stamps))
         return err_set(err, -EPROTO, "%" PRIu64 " bytes do not match %u lanes of %u records",
                        header->file_bytes, header->lanes, header->lane_records);
     if (file_bytes < header->file_bytes)
@@ -98,6 +109,8 @@ static bool ring_detail_valid(uint8_t kind, uint8_t detail)
         return detail == LOCKSTEP_OP_SEND || detail == LOCKSTEP_OP_RECV;
     case RING_METRIC:
         return detail >= 1 && detail < LOCKSTEP_METRIC_COUNT;
+    case RING_STAMP:
+        return detail >= 1 && detail < RING_STAMP_WHAT_COUNT;
     case RING_NOTE: /* the last part has no follower */
         return (detail & ~RING_NOTE_MORE) + (detail & RING_NOTE_MORE ? 1u : 0u) < RING_NOTE_PARTS;
     default:
@@ -109,6 +122,8 @@ static bool ring_comm_valid(uint8_t kind, int32_t comm)
 {
     if ((kind >= RING_COLL_ENQUEUE && kind <= RING_P2P_END) || kind == RING_COLL_METHOD)
         return comm >= 0 && comm < RING_COMMS;
+    if (kind == RING_STAMP)
+        return comm >= -1 && comm < RING_COMMS;
     return comm == -1;
 }
 

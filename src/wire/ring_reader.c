@@ -48,6 +48,7 @@ struct ring_reader {
     uid_t owner; /* of the file */
     char *path;
     struct ring_header header; /* its fixed part, as it was when checked */
+    uint64_t stamps_next;      /* count of the stamp that comes next, from 1; 0: none was read */
     uint64_t block[READER_CHUNK][RECORD_WORDS];
     struct reader_lane lane[];
 };
@@ -304,6 +305,7 @@ int ring_reader_info(struct ring_reader *reader, struct ring_info *info, struct 
         .lane_records = header->lane_records,
         .lanes_used = now.lanes_used,
         .comms_used = MIN(now.comms_used, RING_COMMS),
+        .stamps = header->stamps,
         .pid_ns_inode = header->pid_ns_inode,
         .pid_start = header->pid_start,
         .open_mono_ns = header->open_mono_ns,
@@ -353,6 +355,118 @@ int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_com
 void ring_reader_mark_lost(struct ring_reader *reader)
 {
     reader->mark_lost = true;
+}
+
+/* ---- stamps ---- */
+
+#define STAMPS_CHUNK 128u
+
+static uint64_t reader_stamps_offset(const struct ring_reader *reader)
+{
+    return ring_stamps_offset(reader->header.lanes, reader->header.lane_records);
+}
+
+static bool reader_stamp_valid(const struct ring_stamp *stamp, uint64_t place, uint64_t places)
+{
+    return stamp->count != 0 && (stamp->count - 1) % places == place &&
+           stamp->check == ring_stamp_check(stamp->count, stamp->tag, stamp->device_ns);
+}
+
+/* Copies places from `place` on, at most to the end.  How many, or -errno. */
+static int reader_stamps_copy(const struct ring_reader *reader, uint64_t place,
+                              struct ring_stamp *stamp)
+{
+    uint64_t many = MIN(reader->header.stamps - place, STAMPS_CHUNK);
+    uint64_t offset = reader_stamps_offset(reader) + sizeof(struct ring_stamps_head);
+    int result =
+        reader_copy(reader, offset + place * sizeof(*stamp), stamp, many * sizeof(*stamp), NULL);
+
+    return result < 0 ? result : (int)many;
+}
+
+/* The oldest count that is there; 0: none is.  A device writes in order, so a place that holds a later round than the one before
+ * it... is where the round ends: the oldest is the smallest count.
+ */
+static int reader_stamps_oldest(const struct ring_reader *reader, uint64_t *ret)
+{
+    struct ring_stamp stamp[STAMPS_CHUNK];
+    uint64_t oldest = 0;
+
+    for (uint64_t place = 0; place < reader->header.stamps;) {
+        int many = reader_stamps_copy(reader, place, stamp);
+
+        if (many < 0)
+            return many;
+        for (int i = 0; i < many; i++)
+            if (reader_stamp_valid(&stamp[i], place + (uint64_t)i, reader->header.stamps) &&
+                (oldest == 0 || stamp[i].count < oldest))
+                oldest = stamp[i].count;
+        place += (uint64_t)many;
+    }
+    *ret = oldest;
+    return 0;
+}
+
+/* From the next count on.  A place with a later count than it should have was overwritten unread; one with an earlier one, or a
+ * half of each, has not been written yet.
+ */
+static size_t reader_stamps_take(struct ring_reader *reader, const struct ring_stamp *from,
+                                 int many, struct ring_stamp *stamp, size_t room, uint64_t *lost)
+{
+    uint64_t places = reader->header.stamps, place = (reader->stamps_next - 1) % places;
+    size_t took = 0;
+
+    for (int i = 0; i < many && took < room; i++, place++) {
+        if (!reader_stamp_valid(&from[i], place, places) || from[i].count < reader->stamps_next)
+            break;
+        *lost += from[i].count - reader->stamps_next;
+        reader->stamps_next = from[i].count + 1;
+        stamp[took++] = from[i];
+        if (from[i].count % places == 0)
+            break; /* the next place is the first */
+    }
+    return took;
+}
+
+int ring_reader_stamps(struct ring_reader *reader, struct ring_stamp *stamp, size_t room,
+                       uint64_t *lost)
+{
+    struct ring_stamp chunk[STAMPS_CHUNK];
+    size_t count = 0, took = 1;
+
+    if (reader->header.stamps == 0)
+        return 0;
+    if (reader->stamps_next == 0) {
+        int result = reader_stamps_oldest(reader, &reader->stamps_next);
+
+        if (result < 0 || reader->stamps_next == 0)
+            return result;
+    }
+    for (; took > 0 && count < room && count < reader->header.stamps; count += took) {
+        int many =
+            reader_stamps_copy(reader, (reader->stamps_next - 1) % reader->header.stamps, chunk);
+
+        if (many < 0)
+            return many;
+        took = reader_stamps_take(reader, chunk, many, stamp + count, room - count, lost);
+    }
+    return (int)count;
+}
+
+bool ring_reader_clock(struct ring_reader *reader, struct ring_clock *ret)
+{
+    struct {
+        uint64_t seq;
+        int64_t offset_ns, drift, at_ns;
+    } now, before;
+
+    if (reader->header.stamps == 0 ||
+        reader_copy_stable(reader, reader_stamps_offset(reader), &now, &before, sizeof(now), NULL) <
+            0 ||
+        memcmp(&now, &before, sizeof(now)) != 0 || now.seq == 0 || now.seq % 2)
+        return false;
+    *ret = (struct ring_clock){ now.offset_ns, now.drift, now.at_ns };
+    return true;
 }
 
 /* ---- requests ---- */

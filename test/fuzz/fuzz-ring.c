@@ -37,9 +37,9 @@ static void seal(unsigned char *bytes, size_t size, const uint8_t *steer)
     struct ring_header header;
     uint32_t lanes = 1 + steer[1] % 4, records = 2u << steer[2] % 6;
 
-    while (lanes > 1 && ring_file_bytes(lanes, records) > size)
+    while (lanes > 1 && ring_file_bytes(lanes, records, 0) > size)
         lanes--;
-    while (records > RING_RECORDS_MIN && ring_file_bytes(lanes, records) > size)
+    while (records > RING_RECORDS_MIN && ring_file_bytes(lanes, records, 0) > size)
         records /= 2;
     if (size < sizeof(header))
         return;
@@ -49,7 +49,7 @@ static void seal(unsigned char *bytes, size_t size, const uint8_t *steer)
     header.header_bytes = sizeof(header);
     header.lanes = lanes;
     header.lane_records = records;
-    header.file_bytes = ring_file_bytes(lanes, records);
+    header.file_bytes = ring_file_bytes(lanes, records, 0);
     header.world = header.world ? header.world : 1;
     header.rank %= header.world;
     header.clock_id = CLOCK_MONOTONIC;

@@ -78,7 +78,7 @@ static int ring(const char *path, uint32_t rank, int pid)
     stat("/proc/self/ns/pid", &ns);
     file.header = (struct ring_header){ .version = RING_VERSION,
                                         .header_bytes = sizeof(file.header),
-                                        .file_bytes = ring_file_bytes(1, RECORDS),
+                                        .file_bytes = ring_file_bytes(1, RECORDS, 0),
                                         .lanes = 1,
                                         .lane_records = RECORDS,
                                         .rank = rank,

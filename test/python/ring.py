@@ -41,7 +41,7 @@ class Ring:
             self.data = data = file.read()
         (magic, version, header, size, self.lanes, self.records, self.rank, self.world,
          self.attempt, self.pid) = struct.unpack_from("<QIIQIIIIII", data, 0)
-        assert magic == MAGIC and version in (1, 2) and header == 4096 and size == len(data), path
+        assert magic == MAGIC and version in (1, 2, 3) and header == 4096 and size == len(data), path
         self.run, self.program = _text(data[88:152]), _text(data[152:216])
         (self.step, self.lanes_used, self.comms_used, self.dropped, self.closed,
          layout_seq) = struct.unpack_from("<QIIQII", data, 256)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
-if ! "$SOURCE/tools/ptx" >"$TAP/ptx" 2>"$TAP/err"; then
+if ! "$SOURCE/tools/ptx" src/device/kernel/gpu_kernels >"$TAP/ptx" 2>"$TAP/err"; then
     # CI is the place where nothing may be missing.
     [ "${CI-}" = true ] || skip_all "no clang 14 here, which makes PTX"
 fi
@@ -18,4 +18,7 @@ done
 has "single numbers are fused" 'fma\.rn\.f32' "$TAP/ptx"
 has "the SM is read" '%smid' "$TAP/ptx"
 lacks "sums stay in registers" '\.local' "$TAP/ptx"
+"$SOURCE/tools/ptx" src/device/cuda/stamp_kernel >"$TAP/stamp" 2>"$TAP/err"
+ok "so is that of the stamps" cmp "$TAP/stamp" "$SOURCE/src/device/cuda/stamp_kernel.ptx"
+has "a stamp is the device's own clock" '%globaltimer' "$TAP/stamp"
 done_testing

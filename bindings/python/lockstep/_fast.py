@@ -15,7 +15,8 @@ class _Functions(ctypes.Structure):
     """struct python_functions."""
 
     NAMES = ("PyCapsule_GetPointer", "PyObject_Call", "Py_IncRef", "PyErr_Clear", "PyErr_SetString",
-             "PyLong_AsLong", "PyFloat_AsDouble", "PyErr_Occurred")
+             "PyLong_AsLong", "PyFloat_AsDouble", "PyErr_Occurred", "Py_DecRef", "PyEval_SaveThread",
+             "PyEval_RestoreThread")
     OBJECTS = None, TypeError
     _fields_ = [(str(name), ctypes.c_void_p) for name in NAMES + OBJECTS]
 

@@ -138,7 +138,8 @@ static bool doctor_look_given_rings(struct doctor_finding *finding)
 
 static void doctor_look_rings(const char *root, struct doctor_finding *finding)
 {
-    uint64_t one = ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT), left;
+    uint64_t one = ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT, RING_STAMPS_DEFAULT),
+             left;
     struct doctor_trial trial = { { "" }, { "" }, { "" }, { "" } };
     struct err err = { "" };
     char room[32];

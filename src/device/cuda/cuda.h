@@ -37,6 +37,7 @@ enum {
     CUDA_EVENT_DEFAULT = 0,
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_REGISTER_PORTABLE = 1,
+    CUDA_HOST_REGISTER_MAPPED = 2,
 };
 
 struct cuda_uuid {
@@ -68,6 +69,7 @@ struct cuda {
     int (*memory_free)(uint64_t address);
     int (*host_register)(void *memory, size_t bytes, unsigned flags);
     int (*host_unregister)(void *memory);
+    int (*host_address)(uint64_t *ret, void *memory, unsigned flags); /* as the device has it */
     int (*copy_to_host)(void *to, uint64_t from, size_t bytes, void *stream);
     int (*copy_to_device)(uint64_t to, const void *from, size_t bytes, void *stream);
     int (*copy_on_device)(uint64_t to, uint64_t from, size_t bytes, void *stream);
@@ -83,6 +85,7 @@ struct cuda {
     int (*stream_destroy)(void *stream);
     int (*stream_query)(void *stream); /* CUDA_ERROR_NOT_READY: it still runs */
     int (*stream_wait)(void *stream);
+    int (*stream_capturing)(void *stream, int *ret); /* 0: no */
     int (*stream_wait_event)(void *stream, void *event, unsigned flags);
     int (*stream_write_value)(void *stream, uint64_t address, uint64_t value,
                               unsigned flags); /* NULL: not there */

@@ -110,12 +110,14 @@ static void work_run(int64_t until_ns)
         struct fake_work *due = work;
 
         work = due->next;
-        if (due->launch)
+        if (due->launch) {
+            due->launch->at_ns = due->at_ns;
             fake_kernel_run(due->launch);
-        else if (due->from)
+        } else if (due->from) {
             memmove(due->to, due->from, due->bytes);
-        else
+        } else {
             memset(due->to, due->value, due->bytes);
+        }
         free(due->launch);
         free(due);
     }
@@ -412,6 +414,14 @@ EXPORT int cuMemHostUnregister(void *memory)
     return memory ? fake_call("cuda.host-unregister") : INVALID_VALUE;
 }
 
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *ret, void *memory, unsigned flags);
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *ret, void *memory, unsigned flags)
+{
+    (void)flags;
+    *ret = (uint64_t)(uintptr_t)memory;
+    return memory ? fake_call("cuda.host-address") : INVALID_VALUE;
+}
+
 /* `rate`: the key of the scripted rate of this kind of copy. */
 static int fake_copy(void *to, const void *from, size_t bytes, void *stream, const char *rate)
 {
@@ -532,6 +542,14 @@ EXPORT int cuStreamSynchronize(void *stream)
         work_run(now_ns());
     }
     return result;
+}
+
+EXPORT int cuStreamIsCapturing(void *stream, int *ret);
+EXPORT int cuStreamIsCapturing(void *stream, int *ret)
+{
+    (void)stream;
+    *ret = 0;
+    return fake_call("cuda.stream-capturing");
 }
 
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
@@ -719,5 +737,6 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
     result = work_add(stream, (struct fake_work){ .launch = launch });
     if (result)
         free(launch);
+    work_run(now_ns()); /* what a device writes is there without anybody asking */
     return result;
 }

@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/cuda/stamp_kernel.h"
 #include "device/fake/script.h"
 #include "device/kernel/gpu_kernels.h"
 
 enum {
     KERNEL_FILL = GPU_TYPES,
     KERNEL_COMPARE,
+    KERNEL_STAMP,
     KERNELS
 };
 
@@ -25,13 +27,14 @@ static const unsigned char widths[KERNELS][5] = {
     [GPU_FP32] = { 8, 4, 4, 4, 4 },       [GPU_TF32] = { 8, 4, 4, 4, 4 },
     [GPU_BF16] = { 8, 4, 4, 4, 4 },       [GPU_FP16] = { 8, 4, 4, 4, 4 },
     [GPU_INT8] = { 8, 4, 4, 4, 4 },       [KERNEL_FILL] = { 8, 8, 8, 8, 0 },
-    [KERNEL_COMPARE] = { 8, 8, 8, 8, 8 },
+    [KERNEL_COMPARE] = { 8, 8, 8, 8, 8 }, [KERNEL_STAMP] = { 8, 8, 8, 0, 0 },
 };
 
 static const char *fake_kernel_name(unsigned kernel)
 {
     return kernel == KERNEL_FILL      ? GPU_KERNEL_FILL
            : kernel == KERNEL_COMPARE ? GPU_KERNEL_COMPARE
+           : kernel == KERNEL_STAMP   ? STAMP_KERNEL
                                       : gpu_kernel_name(kernel);
 }
 
@@ -149,6 +152,24 @@ static void fake_compare(const struct fake_launch *launch)
     }
 }
 
+/* The device's clock is the host's at the time at which the stream gets there, plus cuda.timer-ahead-ns. */
+static void fake_stamp(const struct fake_launch *launch)
+{
+    static uint64_t run[16]; /* by device */
+    uint64_t *place = (uint64_t *)(uintptr_t)launch->argument[0], mask = launch->argument[1];
+    uint64_t tag = launch->argument[2], count = tag;
+    int64_t ahead_ns;
+
+    if (script_number(&ahead_ns, 0, "cuda.timer-ahead-ns") != 0)
+        ahead_ns = 0;
+    if (mask != STAMP_FIXED) {
+        count = run[launch->device]++;
+        place += (count & mask) * 4;
+        count++;
+    }
+    stamp_fill(place, count, tag, (uint64_t)(launch->at_ns + ahead_ns));
+}
+
 void fake_kernel_run(const struct fake_launch *launch)
 {
     unsigned kernel = (unsigned)((const char *)launch->kernel - kernels);
@@ -157,6 +178,8 @@ void fake_kernel_run(const struct fake_launch *launch)
         fake_fill(launch);
     else if (kernel == KERNEL_COMPARE)
         fake_compare(launch);
+    else if (kernel == KERNEL_STAMP)
+        fake_stamp(launch);
     else
         fake_arith(launch, kernel);
 }

@@ -13,6 +13,7 @@ const void *fake_kernel_find(const char *ptx, const char *name);
 
 struct fake_launch {
     const void *kernel;
+    int64_t at_ns; /* when its stream gets there */
     int device;
     unsigned blocks, threads; /* threads: of a block */
     uint64_t argument[5];

@@ -42,7 +42,7 @@ static inline void make_header(struct ring_header *header, uint32_t lanes, uint3
     header->magic = RING_MAGIC;
     header->version = RING_VERSION;
     header->header_bytes = sizeof(*header);
-    header->file_bytes = ring_file_bytes(lanes, records);
+    header->file_bytes = ring_file_bytes(lanes, records, 0);
     header->lanes = lanes;
     header->lane_records = records;
     header->rank = 3;

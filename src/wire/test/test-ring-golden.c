@@ -17,7 +17,10 @@
 
 #define GOLDEN_LANES 2u
 #define GOLDEN_RECORDS 32u
-#define GOLDEN_BYTES (RING_LANES_OFFSET + GOLDEN_LANES * (64u + GOLDEN_RECORDS * 64u))
+#define GOLDEN_STAMPS 8u /* the newest version has them */
+#define GOLDEN_BYTES                                                                               \
+    (RING_LANES_OFFSET + GOLDEN_LANES * (64u + GOLDEN_RECORDS * 64u) + 3 * 4096u +                 \
+     GOLDEN_STAMPS * sizeof(struct ring_stamp))
 
 static const struct ring_event golden_events[] = {
     { 1000, RING_NO_STEP, RING_PHASE_BEGIN, LOCKSTEP_PHASE_INIT, 0, -1, 0, 0, 0, 0, 0 },
@@ -38,6 +41,29 @@ static const struct ring_event golden_events[] = {
     { 3400, 41, RING_NOTE, 1, 0, -1, 0, 0x74, 0, 0, 0 },
     { 3500, 41, RING_STEP_END, 0, 0, -1, 0, 0, 0, 0, 0 },
 };
+
+static const struct ring_event golden_stamp_event = {
+    3450, 41, RING_STAMP, RING_STAMP_WAIT_BEGIN,   RING_STAMP_STREAM,
+    63,   1,  11,         LOCKSTEP_PHASE_BACKWARD, 13,
+    6
+};
+
+/* The eleventh is not complete yet. */
+static void golden_stamps(int fd)
+{
+    struct ring_stamps_head head = { .clock_seq = 4, .offset_ns = -1000, .drift = 100 };
+    uint64_t offset = ring_stamps_offset(GOLDEN_LANES, GOLDEN_RECORDS);
+
+    head.at_ns = 2600;
+    make_write(fd, &head, sizeof(head), offset);
+    offset += sizeof(head);
+    for (uint64_t count = 3; count <= 11; count++) {
+        struct ring_stamp stamp = { .count = count, .tag = count, .device_ns = 1600 + count * 100 };
+
+        stamp.check = ring_stamp_check(stamp.count, stamp.tag, stamp.device_ns) + (count == 11);
+        make_write(fd, &stamp, sizeof(stamp), offset + (count - 1) % GOLDEN_STAMPS * sizeof(stamp));
+    }
+}
 
 static void golden_comm(int fd, uint32_t place, uint64_t id, uint32_t kind, const char *name)
 {
@@ -95,6 +121,10 @@ static void golden_write(int fd, uint32_t version)
     for (size_t i = 0; i < COUNT(layout); i++)
         header.layout[i] = layout[i];
     header.version = version;
+    if (version >= 3) {
+        header.stamps = GOLDEN_STAMPS;
+        header.file_bytes = ring_file_bytes(GOLDEN_LANES, GOLDEN_RECORDS, GOLDEN_STAMPS);
+    }
     make_seal(&header);
     if (version == 1)
         golden_control_v1(&header);
@@ -105,6 +135,10 @@ static void golden_write(int fd, uint32_t version)
     golden_comm(fd, 63, 9, LOCKSTEP_COMM_PP, "pp");
     for (size_t i = 0; i < COUNT(golden_events); i++)
         make_put(&make, golden_events[i].lane, &golden_events[i]);
+    if (version >= 3) {
+        make_put(&make, golden_stamp_event.lane, &golden_stamp_event);
+        golden_stamps(fd);
+    }
 }
 
 static void golden_put_info(struct ring_reader *reader, FILE *out)
@@ -152,6 +186,21 @@ static void golden_put_answers(struct ring_reader *reader, FILE *out)
     }
 }
 
+static void golden_put_stamps(struct ring_reader *reader, FILE *out)
+{
+    struct ring_stamp stamp[GOLDEN_STAMPS];
+    struct ring_clock clock;
+    uint64_t lost = 0;
+    int got = ring_reader_stamps(reader, stamp, COUNT(stamp), &lost);
+
+    if (ring_reader_clock(reader, &clock))
+        fprintf(out, "clock %" PRId64 " drift %" PRId64 " at %" PRId64 "\n", clock.offset_ns,
+                clock.drift, clock.at_ns);
+    for (int i = 0; i < got; i++)
+        fprintf(out, "stamp %" PRIu64 " tag %" PRIu64 " at %" PRIu64 "\n", stamp[i].count,
+                stamp[i].tag, stamp[i].device_ns);
+}
+
 static void golden_put(const char *path, FILE *out)
 {
     struct ring_reader *reader = NULL;
@@ -167,6 +216,7 @@ static void golden_put(const char *path, FILE *out)
     golden_put_info(reader, out);
     golden_put_comms(reader, out);
     golden_put_answers(reader, out);
+    golden_put_stamps(reader, out);
     got = ring_reader_next(reader, event, COUNT(event), &lost, &err);
     for (int i = 0; i < got; i++) {
         const struct ring_event *e = &event[i];

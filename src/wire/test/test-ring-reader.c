@@ -238,7 +238,7 @@ static void lost_records_never_overflow_their_count(void **state)
 static void a_file_cut_anywhere_gives_an_error_or_what_is_left(void **state)
 {
     struct file *file = *state;
-    uint64_t bytes = ring_file_bytes(3, RECORDS);
+    uint64_t bytes = ring_file_bytes(3, RECORDS, 0);
     uint64_t lost = 0;
 
     for (uint64_t cut = 0; cut < bytes; cut += cut % 4096 == 4095 ? 1 : 4095 - cut % 4096) {
