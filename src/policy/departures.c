@@ -60,8 +60,8 @@ void departures_unsaved(struct policy *policy, const char *of, const char *why)
 }
 
 /* Why it cannot be; NULL: it can. */
-static const char *departure_obstacle(const struct policy *policy,
-                                      const struct departure *departure)
+static const char *departures_obstacle(const struct policy *policy,
+                                       const struct departure *departure)
 {
     if (!policy->crew)
         return "this run has no other node";
@@ -76,8 +76,8 @@ static const char *departure_obstacle(const struct policy *policy,
     return departure->unsaved[0] ? departure->unsaved : NULL;
 }
 
-static struct decision departure_decision(const struct policy *policy,
-                                          const struct departure *departure, const char *obstacle)
+static struct decision departures_decision(const struct policy *policy,
+                                           const struct departure *departure, const char *obstacle)
 {
     struct decision decision = { .action = crew_spares(policy) || !crew_may_shrink(policy)
                                                ? ACTION_SWAP
@@ -97,7 +97,7 @@ static struct decision departure_decision(const struct policy *policy,
     return decision;
 }
 
-static void departure_save(struct policy *policy, struct departure *departure)
+static void departures_save(struct policy *policy, struct departure *departure)
 {
     struct request request = { .kind = REQUEST_CHECKPOINT_NOW, .who = "policy" };
 
@@ -107,18 +107,18 @@ static void departure_save(struct policy *policy, struct departure *departure)
 }
 
 /* True: it is over. */
-static bool departure_tick(struct policy *policy, struct departure *departure)
+static bool departures_turn(struct policy *policy, struct departure *departure)
 {
-    const char *obstacle = departure_obstacle(policy, departure);
+    const char *obstacle = departures_obstacle(policy, departure);
     struct decision decision;
 
     if (!obstacle && departure->save && !departure->asked) {
-        departure_save(policy, departure);
+        departures_save(policy, departure);
         return false;
     }
     if (departure->asked && policy_is_open(policy, departure->of))
         return false; /* also if an obstacle came up meanwhile: what was asked of the ranks goes on */
-    decision = departure_decision(policy, departure, obstacle);
+    decision = departures_decision(policy, departure, obstacle);
     policy_decide(policy, &decision, 0);
     if (!obstacle && policy->table)
         limits_order(policy, &decision);
@@ -130,7 +130,7 @@ void departures_tick(struct policy *policy)
     if (policy->view->last)
         policy->departures = 0;
     for (size_t i = 0; i < policy->departures;) {
-        if (departure_tick(policy, &policy->departure[i]))
+        if (departures_turn(policy, &policy->departure[i]))
             departures_drop(policy, i);
         else
             i++;

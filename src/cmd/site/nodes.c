@@ -194,7 +194,7 @@ static int nodes_run(int argc, char **argv)
 
 /* ---- out and in ---- */
 
-static struct json_object *node_newest(struct json_object *root, const char *list, const char *id)
+static struct json_object *nodes_newest(struct json_object *root, const char *list, const char *id)
 {
     struct json_object *rows = nodes_member(root, list);
 
@@ -212,8 +212,8 @@ static struct json_object *node_newest(struct json_object *root, const char *lis
 }
 
 /* Until it is over; *ret is its decision as far as it is known. */
-static int node_wait(struct site_ask *ask, const char *node, const char *id, int64_t wait_ns,
-                     struct json_object **ret, struct err *err)
+static int nodes_wait(struct site_ask *ask, const char *node, const char *id, int64_t wait_ns,
+                      struct json_object **ret, struct err *err)
 {
     const struct timespec pause = time_spec(NODES_LOOK_NS);
     int64_t until_ns = time_mono_ns() + wait_ns;
@@ -229,7 +229,7 @@ static int node_wait(struct site_ask *ask, const char *node, const char *id, int
         if (result < 0)
             return result;
         if (!json_object_get_boolean(nodes_member(*ret, "open")) &&
-            node_newest(*ret, "decisions", NULL))
+            nodes_newest(*ret, "decisions", NULL))
             return 0;
         if (time_mono_ns() > until_ns)
             return err_set(err, -ETIMEDOUT, "request %s is not answered yet", id);
@@ -238,10 +238,10 @@ static int node_wait(struct site_ask *ask, const char *node, const char *id, int
 }
 
 /* The exit status. */
-static int node_report(const char *node, struct json_object *root)
+static int nodes_report(const char *node, struct json_object *root)
 {
-    struct json_object *decision = node_newest(root, "decisions", NULL),
-                       *outcome = node_newest(decision, "outcomes", NULL);
+    struct json_object *decision = nodes_newest(root, "decisions", NULL),
+                       *outcome = nodes_newest(decision, "outcomes", NULL);
     const char *state = site_ask_text(decision, "state"), *why = site_ask_text(decision, "why"),
                *result = site_ask_text(outcome, "result"), *text = site_ask_text(outcome, "text");
     bool done = state && strcmp(state, "ordered") == 0 && result && strcmp(result, "done") == 0;
@@ -259,8 +259,8 @@ static int node_report(const char *node, struct json_object *root)
     return result && strcmp(result, "unknown") == 0 ? 3 : 1;
 }
 
-static int node_ask_open(struct nodes_settings *settings, struct path *token, struct site_ask **ret,
-                         struct err *err)
+static int nodes_ask_open(struct nodes_settings *settings, struct path *token,
+                          struct site_ask **ret, struct err *err)
 {
     struct path state;
     int result = 0;
@@ -274,7 +274,7 @@ static int node_ask_open(struct nodes_settings *settings, struct path *token, st
     return result < 0 ? result : site_ask_open(&settings->site, ret, err);
 }
 
-static int node_send(struct nodes_settings *settings, const char *node, const char *body)
+static int nodes_send(struct nodes_settings *settings, const char *node, const char *body)
 {
     CLEAN(nodes_ask_clean) struct site_ask *ask = NULL;
     CLEAN(json_clean) struct json_object *root = NULL;
@@ -285,7 +285,7 @@ static int node_send(struct nodes_settings *settings, const char *node, const ch
     int result = paths_check_run(node, &err); /* the same letters */
 
     if (result == 0)
-        result = node_ask_open(settings, &token, &ask, &err);
+        result = nodes_ask_open(settings, &token, &ask, &err);
     snprintf(path, sizeof(path), "/api/v1/nodes/%s/requests", node);
     if (result == 0)
         result = site_ask_post(ask, path, body, &root, &err);
@@ -299,13 +299,13 @@ static int node_send(struct nodes_settings *settings, const char *node, const ch
     json_object_put(root);
     root = NULL;
     if (result == 0)
-        result = node_wait(ask, node, id, settings->wait_ns, &root, &err);
+        result = nodes_wait(ask, node, id, settings->wait_ns, &root, &err);
     if (result < 0)
         log_error("%s", err.text);
-    return result == -ETIMEDOUT ? 3 : result < 0 ? site_ask_exit(result) : node_report(node, root);
+    return result == -ETIMEDOUT ? 3 : result < 0 ? site_ask_exit(result) : nodes_report(node, root);
 }
 
-static int node_main(const struct command *command, int argc, char **argv, const char *kind)
+static int nodes_main(const struct command *command, int argc, char **argv, const char *kind)
 {
     struct nodes_settings settings = { .wait_ns = NODES_WAIT_NS };
     int first = opt_parse(command, argc, argv, &settings);
@@ -333,17 +333,17 @@ static int node_main(const struct command *command, int argc, char **argv, const
         printf("would request %s of node %s at %s\n", kind, argv[first], settings.site.control);
         return 0;
     }
-    return node_send(&settings, argv[first], body);
+    return nodes_send(&settings, argv[first], body);
 }
 
-static int node_out_run(int argc, char **argv)
+static int nodes_out_run(int argc, char **argv)
 {
-    return node_main(&command_node_out, argc, argv, "node-out");
+    return nodes_main(&command_node_out, argc, argv, "node-out");
 }
 
-static int node_in_run(int argc, char **argv)
+static int nodes_in_run(int argc, char **argv)
 {
-    return node_main(&command_node_in, argc, argv, "node-in");
+    return nodes_main(&command_node_in, argc, argv, "node-in");
 }
 
 const struct command command_nodes = {
@@ -361,7 +361,7 @@ const struct command command_node_out = {
     .details = "Needs the administrator's token, and a controller that was started with --act.  "
                "Jobs of others\nare never ended.",
     .opt = node_out_opts,
-    .run = node_out_run,
+    .run = nodes_out_run,
 };
 
 const struct command command_node_in = {
@@ -371,5 +371,5 @@ const struct command command_node_in = {
     .details = "Only a node that lockstep took out, that has passed its checks since, and that is "
                "still drained\nwith exactly lockstep's reason.",
     .opt = node_in_opts,
-    .run = node_in_run,
+    .run = nodes_in_run,
 };
