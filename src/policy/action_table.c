@@ -35,21 +35,27 @@ static const struct policy_row *table_row(const struct policy *policy, const str
     return NULL;
 }
 
-static bool table_can(const struct policy *policy, unsigned action)
+static bool table_can(const struct policy *policy, const struct cause *cause, unsigned action)
 {
     if (!(policy->means.actions >> action & 1))
         return false;
     if (action == ACTION_RESTART_WITHOUT)
         return crew_may_shrink(policy) || !policy->crew;
+    if (action == ACTION_REQUEUE) /* without a node that is named it would start there again */
+        return cause->node_count > 0;
+    if (action == ACTION_REPLACE)
+        return cause->node_count > 0 && crew_has_node(policy, cause->node[0]) &&
+               (crew_spares(policy) > 0 || crew_may_shrink(policy));
     return action != ACTION_SWAP || policy->means.spares > 0 || crew_spares(policy) > 0;
 }
 
 /* The first that can be done; where none can, the first, for people.  ACTION_NONE may stand behind others: then watch. */
-static unsigned table_action(const struct policy *policy, const struct policy_row *row, bool *can)
+static unsigned table_action(const struct policy *policy, const struct cause *cause,
+                             const struct policy_row *row, bool *can)
 {
     for (uint32_t i = 0; i < row->action_count; i++) {
         *can = true;
-        if (row->action[i] == ACTION_NONE || table_can(policy, row->action[i]))
+        if (row->action[i] == ACTION_NONE || table_can(policy, cause, row->action[i]))
             return row->action[i];
     }
     *can = false;
@@ -138,6 +144,11 @@ static void table_order(struct policy *policy, struct cause *cause, struct decis
         cause->orders++;
         cause->acted_real_ns = policy->view->real_ns;
     }
+    if (decision->action ==
+        ACTION_REPLACE) { /* its ranks save first, and the swap is decided then */
+        departures_add(policy, cause->id, cause->node[0], true, decision->why);
+        return;
+    }
     policy_decide_of_attempt(policy, decision, TABLE_DEADLINE_NS);
     limits_order(policy, decision);
 }
@@ -157,7 +168,7 @@ static void table_cause(struct policy *policy, struct cause *cause, const struct
     enum decision_block block;
     bool can;
 
-    decision.action = (uint8_t)table_action(policy, row, &can);
+    decision.action = (uint8_t)table_action(policy, cause, row, &can);
     if (decision.action == ACTION_NONE)
         return;
     decision.target = action_takes_nodes(decision.action) ? TARGET_NODES : TARGET_RUN;

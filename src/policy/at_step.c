@@ -149,6 +149,7 @@ static void at_step_open_request_fail(struct policy *policy, size_t at, const ch
 {
     struct open_request *open = &policy->open[at];
 
+    departures_unsaved(policy, open->request.id, why);
     if (!open->ordered &&
         !open->decision.id[0]) { /* never: the reason needs a decision all the same */
         open->decision = (struct decision){ .action = (uint8_t)at_step_open_request_action(open),

@@ -136,6 +136,12 @@ static bool crew_lost_one(const struct policy_crew *crew)
     return false;
 }
 
+/* Nodes are named at the end, so that a scheduler can start the job again without them. */
+static bool crew_leaves_some(const struct policy_crew *crew)
+{
+    return crew->requeues || crew_lost_one(crew);
+}
+
 /* `missing`: lost nodes are named, because too few are left, or because the run ended well without them. */
 static void crew_end(struct policy *policy, bool missing)
 {
@@ -260,9 +266,10 @@ static int64_t crew_join_ns(const struct policy_crew *crew)
 static bool crew_waits_for_verdict(const struct policy *policy)
 {
     const struct policy_crew *crew = policy->crew;
-    bool suspect = false;
+    bool suspect = false,
+         elsewhere = crew_spares(policy) || policy->means.actions >> ACTION_REQUEUE & 1;
 
-    if (!crew->begun || policy->means.mode != POLICY_ACT || !crew_spares(policy) ||
+    if (!crew->begun || policy->means.mode != POLICY_ACT || !elsewhere ||
         crew->clock_ns - crew->since_ns >= CREW_VERDICT_NS || causes_are_settled(policy))
         return false;
     for (size_t i = 0; i < crew->count; i++)
@@ -465,7 +472,7 @@ static void crew_wait_stopped(struct policy *policy)
     if (crew_waits_for_report(policy) || ending)
         return;
     if (crew->final)
-        crew_end(policy, crew_lost_one(crew));
+        crew_end(policy, crew_leaves_some(crew));
     else
         crew_phase_set(crew, CREW_GATHERS);
 }
@@ -485,7 +492,7 @@ void crew_tick(struct policy *policy)
     if (crew->phase == CREW_STOPS)
         crew_wait_stopped(policy);
     if (crew->phase == CREW_GATHERS && crew->final)
-        crew_end(policy, crew_lost_one(crew));
+        crew_end(policy, crew_leaves_some(crew));
     else if (crew->phase == CREW_GATHERS)
         crew_gather(policy);
 }
@@ -509,8 +516,10 @@ static bool crew_take_nodes(struct policy_crew *crew, const struct decision *dec
 void crew_decided(struct policy *policy, const struct decision *decision)
 {
     struct policy_crew *crew = policy->crew;
-    bool nodes = decision->action == ACTION_SWAP || decision->action == ACTION_RESTART_WITHOUT,
-         gives_up = decision->action == ACTION_GIVE_UP, stops;
+    bool requeues = decision->action == ACTION_REQUEUE, stops;
+    bool nodes = requeues || decision->action == ACTION_SWAP ||
+                 decision->action == ACTION_RESTART_WITHOUT,
+         gives_up = requeues || decision->action == ACTION_GIVE_UP;
 
     if (!crew || decision->state != DECISION_ORDERED || crew->phase == CREW_IS_OVER)
         return;
@@ -521,6 +530,7 @@ void crew_decided(struct policy *policy, const struct decision *decision)
     if (!gives_up && !stops)
         return;
     crew->final |= gives_up;
+    crew->requeues |= requeues;
     crew->wanted |= crew->phase == CREW_RUNS;
     crew->status = crew->status && gives_up ? crew->status : CREW_HANG_STATUS;
     snprintf(crew->why, sizeof(crew->why), "%.140s", decision->why);
@@ -534,6 +544,13 @@ uint32_t crew_spares(const struct policy *policy)
     for (size_t i = 0; crew && i < crew->count; i++)
         count += crew->member[i].slot == CREW_NO_SLOT && crew_is_fit(crew, &crew->member[i]);
     return count;
+}
+
+bool crew_has_node(const struct policy *policy, const char *node)
+{
+    const struct crew_member *member = policy->crew ? crew_find(policy->crew, node) : NULL;
+
+    return member && member->slot != CREW_NO_SLOT && !member->lost;
 }
 
 size_t policy_members(const struct policy *policy)

@@ -49,8 +49,9 @@ struct policy_crew {
     int64_t ended_ns; /* nobody has had ranks of the attempt since; 0: somebody has */
     bool wanted;      /* a decision of another rule wants the attempt to stop */
     bool final;       /* there is no further attempt */
-    bool end_known;   /* somebody has reported the end of the attempt */
-    int32_t status;   /* of the attempt that stops */
+    bool requeues;  /* here: the scheduler shall start the job again, without nodes that are out */
+    bool end_known; /* somebody has reported the end of the attempt */
+    int32_t status; /* of the attempt that stops */
     char why[160];
     struct decision *order; /* the newest, until others take their place */
     size_t orders, order_room;

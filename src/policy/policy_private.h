@@ -143,6 +143,26 @@ void crash_loop_verdict(struct policy *policy, const struct verdict *verdict);
 void crash_loop_tick(struct policy *policy);
 void crash_loop_follow_log(struct policy *policy, const struct decision *decision);
 
+/* ---- departures.c: nodes that the run leaves on purpose ---- */
+
+#define POLICY_DEPARTURES 16
+
+struct departure {
+    char of[DECISION_ID]; /* the verdict or request */
+    char node[FACT_NAME];
+    bool save;         /* the ranks save first ... */
+    bool asked;        /* ... and were asked to, under the same id */
+    char unsaved[120]; /* why they did not; "": nothing is known */
+    char why[112];
+};
+
+void departures_add(struct policy *policy, const char *of, const char *node, bool save,
+                    const char *why);
+void departures_unsaved(struct policy *policy, const char *of, const char *why);
+void departures_request(struct policy *policy, const struct request *request);
+void departures_tick(struct policy *policy);
+void departures_follow_log(struct policy *policy, const struct decision *decision);
+
 /* ---- the state ---- */
 
 struct open_request { /* a request that is not over */
@@ -178,11 +198,13 @@ struct policy {
     struct open_request open[POLICY_OPEN_REQUESTS];
     size_t open_count;
     struct unsettled unsettled[2]; /* checkpoint, depth */
-    struct verdict hang;           /* that asks for a restart; id "": none */
-    struct verdict stuck;          /* a hang or desync of this attempt that is open; id "": none */
-    bool restarted;                /* in this attempt */
-    struct policy_table *table;    /* NULL: none */
-    struct policy_means means;     /* mode 0: none came */
+    struct departure departure[POLICY_DEPARTURES];
+    size_t departures;
+    struct verdict hang;        /* that asks for a restart; id "": none */
+    struct verdict stuck;       /* a hang or desync of this attempt that is open; id "": none */
+    bool restarted;             /* in this attempt */
+    struct policy_table *table; /* NULL: none */
+    struct policy_means means;  /* mode 0: none came */
     struct cause *cause;
     size_t causes, cause_room;
     struct observed observed[POLICY_OBSERVED]; /* a ring */
@@ -234,6 +256,7 @@ void crew_decided(struct policy *policy, const struct decision *decision); /* by
 void crew_attempt_ended(struct policy *policy, uint32_t attempt); /* its end was reported */
 void crew_follow_log(struct policy *policy, const struct decision *decision);
 uint32_t crew_spares(const struct policy *policy);
+bool crew_has_node(const struct policy *policy, const char *node); /* with ranks of this attempt */
 bool crew_may_shrink(const struct policy *policy); /* the run may go on with a node less */
 
 struct rule { /* NULL: it does not need that */

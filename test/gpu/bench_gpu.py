@@ -30,7 +30,6 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 JOBS = os.path.join(HERE, "jobs")
-LARGEST = 300_000
 RANKS = 4
 
 PROGRAMS = {
@@ -81,6 +80,8 @@ def pairs(rank):
 def case(program, fault, ahead):
     name = "%s-%s%s" % (program, fault, "-ahead" if ahead else "")
     one = {"name": name, "program": program, "fault": fault, "ahead": ahead, "bad": digest(name) // 16 % RANKS}
+    if (program, fault) == ("pipeline", "nan"):
+        one["bad"] |= 2  # only the last stage has a loss
     if fault == "healthy":
         one.update(text="", kinds=["none"], layers=["*"], how="timed", ranks=[])
         return one
@@ -217,6 +218,7 @@ def follow(options, environment, one, run):
     """Until the job ends or, when it stands, until it has a verdict; returns seconds to the first verdict."""
     begin, seen = time.monotonic(), None
     limit_s = options.limit if one["how"] in ("timed", "ends") else min(options.limit, 75)
+    limit_s = max(10, min(limit_s, options.end - begin))
     while run.poll() is None and time.monotonic() - begin < limit_s:
         if one["how"] == "timed":
             time.sleep(0.2)
@@ -258,11 +260,24 @@ def job(options, one, place):
         mps.end()
     answer, why_status = why(options, environment, one["name"])
     output.seek(0)
-    text = output.read()
+    directory = os.path.join(state, "runs", one["name"])
     found = {"case": one, "ready": ready, "status": status, "why_status": why_status, "verdict_after_s": seen, "seconds": seconds,
-             "mps": mps.on, "steps_ms": step_times(place), "answer": answer, "output": text[-3000:]}
-    keep(options, one, found, os.path.join(state, "runs", one["name"], "log.lsf"))
+             "mps": mps.on, "steps_ms": step_times(place), "answer": answer, "output": output.read()[-1000:],
+             "began": [], "ranks_output": []}
+    for rank in range(RANKS):
+        text = rank_output(directory, rank)
+        found["began"].append("step 20 loss" in text)
+        found["ranks_output"].append(text[-1500:])
+    keep(options, one, found, os.path.join(directory, "log.lsf"))
     return found
+
+
+def rank_output(directory, rank):
+    try:
+        with open(os.path.join(directory, "out", "rank-%d.log" % rank), errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def step_times(place):
@@ -302,17 +317,26 @@ def true_cost_ms(found, healthy):
     return statistics.fmean(steps[AT + 10:]) - statistics.fmean(steps[20:AT - 2])
 
 
+def hidden(found, healthy):
+    """A host that runs ahead may hide what delays it: then the fault costs nothing and no verdict is right."""
+    one, true = found["case"], true_cost_ms(found, healthy)
+    return one["ahead"] and one["fault"] in ("sleep", "loader", "gc") and true is not None and \
+        true < 0.02 * statistics.fmean(found["steps_ms"][20:AT])
+
+
 def grade(found, healthy):
     one, verdicts = found["case"], found["answer"].get("verdicts", [])
     row = {"name": one["name"], "program": one["program"], "fault": one["fault"], "ranks": one["ranks"], "kind": "", "named": [],
            "layer": "", "confidence": 0, "verdicts": len(verdicts), "claimed_ms": None, "true_ms": None,
            "step_ms": round(statistics.fmean(found["steps_ms"][20:AT]), 1) if len(found["steps_ms"]) > AT else None}
-    row["ran"] = bool(found["steps_ms"]) if one["how"] == "timed" else found["ready"] and "Traceback" not in found["output"][:200]
+    row["ran"] = bool(found["steps_ms"]) if one["how"] == "timed" else all(found["began"])
     row["faults_ok"] = row["layer_ok"] = not verdicts and found["why_status"] in (0, 3)
     if one["fault"] != "healthy":
         first = verdicts[0] if verdicts else {"kind": "silent", "ranks": [], "layer": "", "confidence": 0}
         row["faults_ok"] = first["kind"] in one["kinds"] and sorted(first["ranks"]) == one["ranks"]
         row["layer_ok"] = row["faults_ok"] and (one["layers"] == ["*"] or first["layer"] in one["layers"])
+        if hidden(found, healthy) and not verdicts:
+            row["faults_ok"] = row["layer_ok"] = True
     if verdicts:
         first = verdicts[0]
         row.update(kind=first["kind"], named=first["ranks"], layer=first["layer"], confidence=round(first["confidence"], 2))
@@ -321,7 +345,7 @@ def grade(found, healthy):
     true = true_cost_ms(found, healthy)
     row["true_ms"] = round(true, 1) if true is not None else None
     row["cost_ok"] = None
-    if true is not None and row["faults_ok"]:
+    if true is not None and row["faults_ok"] and verdicts:
         row["cost_ok"] = row["claimed_ms"] is not None and abs(row["claimed_ms"] - true) <= 0.15 * true
     return row
 
@@ -382,12 +406,15 @@ def machine():
 def run_all(options, cases):
     """Timed jobs first, one on the device and the next one loading; then those that stop or end; endless kernels last."""
     begin = time.monotonic()
-    some = any(one["how"] != "timed" for one in cases)
+    options.end = begin + options.seconds + 30  # of jobs that were begun in time
+    hows = {one["how"] for one in cases}
+    parts = {"timed": 0.65 if len(hows) > 1 else 1, "stuck": 0.9 if "endless" in hows else 1}
+    parts["ends"] = parts["stuck"]
     results, missing = [], []
 
     def one_job(one):
-        # Of a short time the others have their part.
-        if time.monotonic() > begin + options.seconds * (0.65 if some and one["how"] == "timed" else 1):
+        # Of a short time each way to run has its part.
+        if time.monotonic() > begin + options.seconds * parts.get(one["how"], 1):
             missing.append(one["name"])
             return
         place = tempfile.mkdtemp(prefix="job.", dir=options.place)
@@ -401,9 +428,10 @@ def run_all(options, cases):
             shutil.rmtree(place, ignore_errors=True)
         results.append(found)
         print("%5.0f s  %s" % (time.monotonic() - begin, line(grade(found, {}))), file=sys.stderr, flush=True)
-        if found["answer"].get("error") or (one["how"] == "timed" and not found["steps_ms"]) or options.verbose:
-            print("  status %s; why: %s\n  %s" % (found["status"], found["answer"].get("error"), found["output"][-900:].replace("\n", "\n  ")),
-                  file=sys.stderr, flush=True)
+        if found["answer"].get("error") or not grade(found, {})["ran"] or options.verbose:
+            print("  status %s; why: %s\n  %s" % (found["status"], found["answer"].get("error"), found["output"]), file=sys.stderr)
+            for rank in range(RANKS):
+                print("  rank %d: %s" % (rank, found["ranks_output"][rank][-700:].replace("\n", "\n  ")), file=sys.stderr, flush=True)
 
     for hows, workers in ((("timed",), 2), (("stuck", "ends"), options.jobs), (("endless",), 1)):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:

@@ -2,8 +2,8 @@
 """How soon a job on NCCL trains again after a rank was killed, hangs, or wrote where it must not: lockstep beside torchrun.
 
 The same training, DistributedDataParallel on two ranks of one GPU, under `lockstep run` cold and warm and under torchrun at its best
-setting.  Its ranks write down when they have come how far.  Faults of one kind run at the same time, so that all launchers have
-the same machine.  Prints one JSON object: for each case the seconds after the fault, and the parts by lockstep's own
+setting.  Its ranks write down when they have come how far.  Jobs of which a rank is killed run one after the other, all others at the
+same time.  Prints one JSON object: for each case the seconds after the fault, and the parts by lockstep's own
 log; exits 1 when a job under lockstep did not train again, or when a process was left.  Without a GPU the ranks use gloo.
 Needs torch and a build:
 
@@ -71,6 +71,7 @@ else:
 event("group")
 torch.manual_seed(1)
 net = nn.Sequential(*[layer for _ in range(4) for layer in (nn.Linear(1024, 1024), nn.GELU())]).to(device)
+event("net")
 model = nn.parallel.DistributedDataParallel(net)
 opt = torch.optim.SGD(model.parameters(), lr=1e-3)
 event("init")
@@ -170,8 +171,8 @@ def measure(place, engine, fault):
         return dict(case, total_s=None, why="the fault was not reached: %s" % sorted(before))
     if again < 2:
         return dict(case, total_s=None, why="it did not train again: attempt 1 came to %s" % (sorted(after) or "nothing"))
-    marks = [before["fault"]] + [after[name] for name in ("begun", "imported", "group", "init", "loaded", "stepped")]
-    names = ("until_start_s", "import_s", "group_s", "model_s", "load_s", "first_step_s")
+    marks = [before["fault"]] + [after[name] for name in ("begun", "imported", "group", "net", "init", "loaded", "stepped")]
+    names = ("until_start_s", "import_s", "group_s", "net_s", "model_s", "load_s", "first_step_s")
     case.update({name: round(b - a, 3) for name, a, b in zip(names, marks, marks[1:])})
     case.update(total_s=round(after["stepped"] - before["fault"], 3), lost_steps=steps["step"] - loaded["loaded"])
     return case
@@ -233,16 +234,19 @@ def main():
     parser.add_argument("--faults", default="killed,wild,hung")
     parser.add_argument("--engines", default="torchrun,cold,warm")
     parser.add_argument("--limit", type=float, default=50, help="seconds for one job")
-    parser.add_argument("--together", type=int, default=6, help="jobs at a time")
+    parser.add_argument("--together", type=int, default=6, help="jobs at a time, but for those of which a rank is killed: they run alone")
     options = parser.parse_args()
     build, engines = os.path.abspath(options.build), options.engines.split(",")
     jobs = [(engine, fault) for fault in options.faults.split(",") for engine in engines]
     # torchrun knows nothing of a rank that stands still but NCCL's limit of ten minutes.
     jobs = [job for job in jobs if job != ("torchrun", "hung")]
     cases = []
+    # The first import of a machine reads gigabytes from its disk.
+    subprocess.run([sys.executable, "-c", "import torch; torch.cuda.is_available() and torch.ones(1, device='cuda')"], check=True)
     # Those that were killed alone: they are the ones that are compared.
-    for part in ([job for job in jobs if job[1] == "killed"], [job for job in jobs if job[1] != "killed"]):
-        with concurrent.futures.ThreadPoolExecutor(options.together) as pool:
+    for part, together in (([job for job in jobs if job[1] == "killed"], 1),
+                           ([job for job in jobs if job[1] != "killed"], options.together)):
+        with concurrent.futures.ThreadPoolExecutor(together) as pool:
             for case in pool.map(lambda job: run_case(build, *job, options.limit), part):
                 cases.append(case)
                 print(json.dumps(case), file=sys.stderr, flush=True)

@@ -109,18 +109,32 @@ await decided n5 'the budget is used up: 3 drains in an hour; lockstep: '
 tap_result $? "no more nodes in an hour than the budget has"
 
 # A person takes a node out, whatever the budget, and gives it back after a check.
-ask() { status -K "$(bearer "$site/tokens/admin.token")" -d "{\"kind\":\"$2\"}" "$api/nodes/$1/requests"; }
-is "a person asks for a node" "$(ask n1 node-out)" 202
-await life_is n1 out
-tap_result $? "which is taken out"
-is "a person asks for it back" "$(ask n1 node-in)" 202
-await decided n1 'stage quick passed 0 of 1 times since it is out'
-tap_result $? "which is refused before a check has passed"
+node() { LOCKSTEP_STATE=$site "$LOCKSTEP" node "$@"; }
+export LOCKSTEP_CONTROL="$url"
+exits 0 "a person takes a node out" node out n1
+has "which says how it is now" '^n1: n1 is IDLE\+DRAIN: lockstep: maintenance ' "$TAP/out"
+is "in Slurm" "$(sinfo -h -N -n n1 -o %T)" drained
+exits 1 "taking it out again is refused" node out n1
+has "with the reason" 'n1: it is out already' "$TAP/err"
+exits 1 "a person asks for it back" node in n1
+has "which is refused before a check has passed" 'stage quick passed 0 of 1 times since it is out' "$TAP/err"
 checked n1 ok quick
 await life_is n1 verified
-is "after one" "$(ask n1 node-in)" 202
-await life_is n1 back
-tap_result $? "it is given back"
+exits 0 "after one it is given back" node in n1
+drained n1
+is "in Slurm, too" $? 1
+exits 2 "a word that --when does not have is refused" node out --when later n1
+exits 0 "the nodes are listed" env LOCKSTEP_STATE="$site" "$LOCKSTEP" nodes
+has "each with its state and why" '^n1 +back +ok +[0-9]+s  n1 is IDLE' "$TAP/out"
+exits 0 "for programs, too" env LOCKSTEP_STATE="$site" "$LOCKSTEP" nodes --json
+python3 -c '
+import json, sys
+rows = {row["node"]: row for row in json.load(open(sys.argv[1]))}
+assert rows["n1"]["state"] == "back" and not rows["n1"]["lemon"] and rows["n1"]["since"], rows["n1"]
+assert any(c["name"] == "all" and c["state"] == "ok" for c in rows["n1"]["checks"]), rows["n1"]
+assert rows["n2"]["state"] == "verified" and rows["n2"]["reason"] is None, rows["n2"]
+' "$TAP/out"
+tap_result $? "with what it is for each node"
 
 # The controller is killed while scontrol hangs, before and after it has done its work.
 real=$(command -v scontrol)

@@ -40,7 +40,8 @@ struct launch_plan {
     const char *address; /* at which the other nodes reach this one; NULL: it is found out */
     int64_t lease_ns;    /* a node that is not heard of for so long is lost */
     int64_t join_ns;     /* how long to wait for missing nodes */
-    int64_t rejoin_ns;   /* the same once the run has begun; 0: as long */
+    int64_t
+        rejoin_ns; /* the same once the run has begun, if the scheduler may start the job again; 0: as long */
     int64_t save_ns; /* for a checkpoint, when a signal other than SIGINT ends the run; 0: none */
     uint32_t max_restarts;
     int64_t grace_ns;   /* between SIGTERM, or the signal that came, and SIGKILL */

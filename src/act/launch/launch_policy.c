@@ -43,9 +43,12 @@ static struct policy_means launch_policy_now(const struct launch *launch)
         .mode = kill_switch_is_on(path, sizeof(path)) ? POLICY_OFF
                 : plan->act                           ? POLICY_ACT
                                                       : POLICY_DRY_RUN,
-        .actions = 1u << ACTION_CHECKPOINT | 1u << ACTION_RESTART | 1u << ACTION_GIVE_UP |
-                   (plan->alert ? 1u << ACTION_ALERT : 0) |
-                   (launch->crew ? 1u << ACTION_SWAP | 1u << ACTION_RESTART_WITHOUT : 0),
+        .actions =
+            1u << ACTION_CHECKPOINT | 1u << ACTION_RESTART | 1u << ACTION_GIVE_UP |
+            (plan->alert ? 1u << ACTION_ALERT : 0) |
+            (launch->crew ? 1u << ACTION_SWAP | 1u << ACTION_RESTART_WITHOUT | 1u << ACTION_REPLACE
+                          : 0) |
+            (launch->crew && plan->rejoin_ns ? 1u << ACTION_REQUEUE : 0),
         .restarts_left = plan->max_restarts > restarts ? plan->max_restarts - restarts : 0,
         .restart_hangs = plan->restart_hangs,
         .end_real_ns = launch_policy_time("SLURM_JOB_END_TIME"),

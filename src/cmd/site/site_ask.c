@@ -117,14 +117,15 @@ static void site_ask_on_answer(void *arg, const struct client_answer *answer)
     buf_put(&ask->body, answer->body->data, answer->body->size);
 }
 
-static int ask_once(struct site_ask *ask, const char *path, struct err *err)
+/* `body` NULL: a GET. */
+static int ask_once(struct site_ask *ask, const char *path, struct buf *body, struct err *err)
 {
     int result;
 
     buf_fini(&ask->body);
     ask->body = (struct buf){ 0 };
     ask->done = false;
-    result = client_call(ask->client, path, ask->token.text[0] ? &ask->token : NULL, NULL,
+    result = client_call(ask->client, path, ask->token.text[0] ? &ask->token : NULL, body,
                          site_ask_on_answer, ask);
     if (result < 0)
         return err_set(err, result, "%s: %s", ask->url, strerror(-result));
@@ -185,7 +186,7 @@ static int ask_get(struct site_ask *ask, const char *path, struct err *err)
     struct timespec pause = time_spec(AGAIN_NS);
 
     for (;;) {
-        int result = ask_once(ask, path, err);
+        int result = ask_once(ask, path, NULL, err);
 
         if (result == 0 && ask->status == 200)
             return 0;
@@ -197,14 +198,11 @@ static int ask_get(struct site_ask *ask, const char *path, struct err *err)
     }
 }
 
-int site_ask_json(struct site_ask *ask, const char *path, struct json_object **ret, struct err *err)
+static int ask_object(struct site_ask *ask, const char *path, struct json_object **ret,
+                      struct err *err)
 {
-    int result = ask_get(ask, path, err);
-    struct json_object *root;
+    struct json_object *root = ask_parse(ask);
 
-    if (result < 0)
-        return result;
-    root = ask_parse(ask);
     if (!root || !json_object_is_type(root, json_type_object)) {
         json_object_put(root);
         return err_set(err, -EPROTO, "%s%s: the answer is not a JSON object; is it a controller?",
@@ -212,6 +210,28 @@ int site_ask_json(struct site_ask *ask, const char *path, struct json_object **r
     }
     *ret = root;
     return 0;
+}
+
+int site_ask_json(struct site_ask *ask, const char *path, struct json_object **ret, struct err *err)
+{
+    int result = ask_get(ask, path, err);
+
+    return result < 0 ? result : ask_object(ask, path, ret, err);
+}
+
+int site_ask_post(struct site_ask *ask, const char *path, const char *body,
+                  struct json_object **ret, struct err *err)
+{
+    struct buf text = { 0 };
+    int result;
+
+    buf_put(&text, body, strlen(body));
+    result = ask_once(ask, path, &text, err);
+    buf_fini(&text);
+    if (result < 0)
+        return result;
+    return ask->status == 200 || ask->status == 202 ? ask_object(ask, path, ret, err)
+                                                    : ask_refused(ask, err);
 }
 
 int site_ask_run(struct site_ask *ask, const char *what, char ret[static 64], struct err *err)

@@ -60,6 +60,9 @@ void site_ask_close(struct site_ask *ask); /* NULL is fine */
  */
 int site_ask_json(struct site_ask *ask, const char *path, struct json_object **ret,
                   struct err *err);
+/* POST of a JSON text; it is sent once, whatever comes of it. */
+int site_ask_post(struct site_ask *ask, const char *path, const char *body,
+                  struct json_object **ret, struct err *err);
 /* The name of the run: `what`, or the newest one of the site if that is NULL. */
 int site_ask_run(struct site_ask *ask, const char *what, char ret[static 64], struct err *err);
 

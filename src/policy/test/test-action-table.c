@@ -221,20 +221,27 @@ static void launcher_says(struct scene *scene, const char *node, enum member_sta
     assert_int_equal(policy_member(scene->policy, &member), 0);
 }
 
-/* A launcher that waits is the spare; nobody tells the policy their number. */
-static void a_slow_node_is_swapped_for_a_launcher_that_waits(void **state)
+/* n1 and n2 train; n3 waits. */
+static void two_nodes_train(struct scene *scene, bool spare)
 {
-    struct scene *scene = *state;
-
     scene->means.spares = 0;
     give(scene);
     launcher_says(scene, "n1", MEMBER_IDLE);
     launcher_says(scene, "n2", MEMBER_IDLE);
     tick(scene);
-    launcher_says(scene, "n3", MEMBER_IDLE);
+    if (spare)
+        launcher_says(scene, "n3", MEMBER_IDLE);
     launcher_says(scene, "n1", MEMBER_RUNNING);
     launcher_says(scene, "n2", MEMBER_RUNNING);
     train(scene, 10);
+}
+
+/* A launcher that waits is the spare; nobody tells the policy their number. */
+static void a_slow_node_is_swapped_for_a_launcher_that_waits(void **state)
+{
+    struct scene *scene = *state;
+
+    two_nodes_train(scene, true);
     scene->ledger.gpu_seconds[LEDGER_CHECKPOINT] = 1;
     train(scene, 1);
     find(scene, VERDICT_STRAGGLER, "v-1");
@@ -247,6 +254,134 @@ static void a_slow_node_is_swapped_for_a_launcher_that_waits(void **state)
     assert_string_equal(newest(scene)->node[0], "n1");
     assert_string_equal(newest(scene)->node[1], "n3");
     assert_int_equal(newest(scene)->start.down, 2); /* n2 gets no ranks any more */
+}
+
+/* The newest decision of this action; NULL: none. */
+static const struct decision *of_action(const struct scene *scene, enum action action)
+{
+    for (size_t i = scene->count; i > 0; i--) {
+        if (scene->said[i - 1].action == action)
+            return &scene->said[i - 1];
+    }
+    return NULL;
+}
+
+static void ranks_answer(struct scene *scene, const struct decision *decision,
+                         enum outcome_result result)
+{
+    struct outcome outcome = { .result = (uint8_t)result,
+                               .part = "launcher",
+                               .began_real_ns = REAL_NS + scene->now_ns,
+                               .ended_real_ns = REAL_NS + scene->now_ns };
+
+    memcpy(outcome.decision, decision->id, sizeof(outcome.decision));
+    policy_outcome(scene->policy, &outcome);
+}
+
+static void site_wants_back(struct scene *scene, const char *node, enum node_out_when when)
+{
+    struct request request = {
+        .kind = REQUEST_NODE_OUT, .id = "q-1", .who = "ada", .argument = when
+    };
+
+    snprintf(request.text, sizeof(request.text), "%s", node);
+    policy_request(scene->policy, &request);
+}
+
+static void a_node_that_will_fail_is_replaced_when_all_ranks_have_saved(void **state)
+{
+    struct scene *scene = *state;
+    const struct decision *save;
+
+    scene->table.row[1].action[0] = ACTION_REPLACE;
+    scene->means.actions |= 1u << ACTION_REPLACE;
+    two_nodes_train(scene, true);
+    scene->ledger.gpu_seconds[LEDGER_CHECKPOINT] = 1;
+    train(scene, 1);
+    find(scene, VERDICT_STRAGGLER, "v-1");
+    train(scene, 1);
+    save = of_action(scene, ACTION_CHECKPOINT);
+    assert_non_null(save);
+    assert_string_equal(save->of, "v-1");
+    assert_null(of_action(scene, ACTION_SWAP));
+    ranks_answer(scene, save, OUTCOME_DONE);
+    train(scene, 1);
+    assert_string_equal(of_action(scene, ACTION_SWAP)->of, "v-1");
+    assert_string_equal(of_action(scene, ACTION_SWAP)->node[0], "n2");
+    assert_non_null(strstr(of_action(scene, ACTION_SWAP)->why, "slow: pays back after"));
+    assert_int_equal(newest(scene)->action, ACTION_STOP);
+}
+
+static void ranks_that_cannot_save_stay_where_they_are(void **state)
+{
+    struct scene *scene = *state;
+
+    two_nodes_train(scene, true);
+    site_wants_back(scene, "n2", NODE_OUT_CHECKPOINT);
+    train(scene, 1);
+    ranks_answer(scene, of_action(scene, ACTION_CHECKPOINT), OUTCOME_REFUSED);
+    train(scene, 1);
+    assert_int_equal(of_action(scene, ACTION_SWAP)->state, DECISION_EXPIRED);
+    must_be(scene, DECISION_EXPIRED,
+            "ada takes the node out of service; not done: launcher: refused");
+    assert_null(of_action(scene, ACTION_STOP));
+}
+
+static void a_node_that_the_site_wants_now_is_left_at_once(void **state)
+{
+    struct scene *scene = *state;
+
+    two_nodes_train(scene, true);
+    site_wants_back(scene, "n1", NODE_OUT_NOW);
+    tick(scene);
+    assert_null(of_action(scene, ACTION_CHECKPOINT));
+    assert_string_equal(of_action(scene, ACTION_SWAP)->node[0], "n1");
+    assert_int_equal(newest(scene)->action, ACTION_STOP);
+}
+
+static void a_site_gets_no_node_of_a_run_that_did_not_agree(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->means.mode = POLICY_DRY_RUN;
+    two_nodes_train(scene, true);
+    site_wants_back(scene, "n1", NODE_OUT_NOW);
+    tick(scene);
+    must_be(scene, DECISION_EXPIRED, "--act was not given");
+    assert_null(of_action(scene, ACTION_STOP));
+}
+
+static void without_a_spare_the_ranks_stay(void **state)
+{
+    struct scene *scene = *state;
+
+    two_nodes_train(scene, false);
+    site_wants_back(scene, "n1", NODE_OUT_CHECKPOINT);
+    tick(scene);
+    must_be(scene, DECISION_EXPIRED, "no spare is free, so the ranks stay there");
+    assert_null(of_action(scene, ACTION_STOP));
+}
+
+/* Without a spare, where the scheduler can start the job elsewhere. */
+static void a_job_on_a_bad_node_is_requeued_without_it(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->table.row[0].action[0] = ACTION_REQUEUE;
+    scene->means.actions |= 1u << ACTION_REQUEUE;
+    two_nodes_train(scene, false);
+    find(scene, VERDICT_HANG, "v-1");
+    assert_int_equal(of_action(scene, ACTION_REQUEUE)->state, DECISION_ORDERED);
+    assert_int_equal(newest(scene)->action, ACTION_STOP);
+    launcher_says(scene, "n1", MEMBER_STOPPED);
+    launcher_says(scene, "n2", MEMBER_STOPPED);
+    policy_attempt_ended(scene->policy, 0);
+    tick(scene);
+    assert_int_equal(newest(scene)->action, ACTION_END);
+    assert_int_not_equal(newest(scene)->argument, 0);
+    assert_int_equal(newest(scene)->node_count, 2); /* who reports, then what is left out */
+    assert_string_equal(newest(scene)->node[0], "n1");
+    assert_string_equal(newest(scene)->node[1], "n2");
 }
 
 static void without_a_spare_the_next_action_of_the_row_counts(void **state)
@@ -514,6 +649,12 @@ int main(void)
         SCENE(what_does_not_pay_back_is_not_done),
         SCENE(a_slow_node_is_swapped_if_it_pays),
         SCENE(a_slow_node_is_swapped_for_a_launcher_that_waits),
+        SCENE(a_node_that_will_fail_is_replaced_when_all_ranks_have_saved),
+        SCENE(ranks_that_cannot_save_stay_where_they_are),
+        SCENE(a_node_that_the_site_wants_now_is_left_at_once),
+        SCENE(a_site_gets_no_node_of_a_run_that_did_not_agree),
+        SCENE(without_a_spare_the_ranks_stay),
+        SCENE(a_job_on_a_bad_node_is_requeued_without_it),
         SCENE(without_a_spare_the_next_action_of_the_row_counts),
         SCENE(one_cause_waits_for_its_cool_down_and_ends_at_its_limit),
         SCENE(the_hour_has_a_limit),

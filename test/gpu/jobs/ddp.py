@@ -30,7 +30,7 @@ def eager():
             last = micro == args.accumulate - 1
             with contextlib.nullcontext() if last else model.no_sync():
                 loss = fault.loss(job.next_word_loss(torch, model(ids), ids) / args.accumulate)
-                fault.device_work(1 / args.accumulate)
+                fault.device_work(1)
                 loss.backward()
         optimizer.step()
         fault.all_reduce(numbers)

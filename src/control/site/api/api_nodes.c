@@ -38,6 +38,15 @@ static struct json_object *api_life_json(const struct site_node *node)
     return root;
 }
 
+static struct json_object *api_checks_json(const struct site_node *node)
+{
+    struct json_object *checks = json_object_new_array();
+
+    for (size_t i = 0; i < node->checks; i++)
+        json_object_array_add(checks, check_json(&node->check[i]));
+    return checks;
+}
+
 static struct json_object *api_state_json(const struct site_node *node)
 {
     struct json_object *root = json_object_new_object();
@@ -126,14 +135,21 @@ void api_get_node_states(struct api_call *call)
 {
     struct json_object *root, *list;
     const struct site_core *core;
+    bool checks = false;
 
-    if (!nodes_are_known(call))
+    if (!call_flag(call, "checks", &checks) || !nodes_are_known(call))
         return;
     core = site_log_core(call->site->nodes);
     root = json_object_new_object();
     list = json_object_new_array();
-    for (size_t i = 0; i < site_core_nodes(core); i++)
-        json_object_array_add(list, api_state_json(site_core_node(core, i)));
+    for (size_t i = 0; i < site_core_nodes(core); i++) {
+        const struct site_node *node = site_core_node(core, i);
+        struct json_object *state = api_state_json(node);
+
+        if (checks)
+            json_object_object_add(state, "checks", api_checks_json(node));
+        json_object_array_add(list, state);
+    }
     json_object_object_add(root, "nodes", list);
     json_object_object_add(root, "mode", json_object_new_string(api_mode_name(core)));
     reply_cached(call->exchange, root);
@@ -142,7 +158,7 @@ void api_get_node_states(struct api_call *call)
 void api_get_node(struct api_call *call)
 {
     const struct site_node *node;
-    struct json_object *root, *checks;
+    struct json_object *root;
 
     if (!nodes_are_known(call))
         return;
@@ -153,10 +169,7 @@ void api_get_node(struct api_call *call)
         return;
     }
     root = api_state_json(node);
-    checks = json_object_new_array();
-    for (size_t i = 0; i < node->checks; i++)
-        json_object_array_add(checks, check_json(&node->check[i]));
-    json_object_object_add(root, "checks", checks);
+    json_object_object_add(root, "checks", api_checks_json(node));
     json_object_object_add(root, "findings",
                            api_findings_json(site_log_core(call->site->nodes), node->name));
     json_object_object_add(root, "decisions",
@@ -168,15 +181,44 @@ void api_get_node(struct api_call *call)
 
 static bool api_node_request_read(struct json_object *root, struct request *ret)
 {
-    struct json_object *kind = NULL;
+    struct json_object *kind = NULL, *when = NULL;
+    const char *word = "idle";
 
     if (!root || !json_object_is_type(root, json_type_object) ||
         !json_object_object_get_ex(root, "kind", &kind) ||
         !json_object_is_type(kind, json_type_string))
         return false;
     ret->kind = (uint8_t)request_kind_of(json_object_get_string(kind));
-    return ret->kind == REQUEST_INSPECT || ret->kind == REQUEST_NODE_OUT ||
-           ret->kind == REQUEST_NODE_IN;
+    if (json_object_object_get_ex(root, "when", &when))
+        word = json_object_is_type(when, json_type_string) ? json_object_get_string(when) : "";
+    if (ret->kind == REQUEST_NODE_OUT)
+        ret->argument = strcmp(word, "idle") == 0         ? NODE_OUT_IDLE
+                        : strcmp(word, "checkpoint") == 0 ? NODE_OUT_CHECKPOINT
+                        : strcmp(word, "now") == 0        ? NODE_OUT_NOW
+                                                          : 0;
+    return ret->kind == REQUEST_NODE_OUT
+               ? ret->argument > 0
+               : !when && (ret->kind == REQUEST_INSPECT || ret->kind == REQUEST_NODE_IN);
+}
+
+/* Runs that root's daemon has seen on the node are asked to leave it. */
+static void api_node_runs_leave(struct site *site, const struct request *request)
+{
+    const struct site_node *node = site_core_find(site_log_core(site->nodes), request->text);
+
+    for (size_t i = 0; node && i < site->runs; i++) {
+        struct site_run *run = site->run[i];
+        struct request leave = *request;
+        struct err err = { "" };
+
+        if (!run->log || run->ended || !node_owners_has_run(&node->owners, run->dir.run))
+            continue;
+        if (runlog_request(run->log, &leave, &err) < 0)
+            log_error("run %s is not asked to leave node %s: %s", run->dir.run, request->text,
+                      err.text);
+        else
+            log_info("run %s is asked to leave node %s", run->dir.run, request->text);
+    }
 }
 
 static void api_node_request_file(struct api_call *call, struct request *request)
@@ -202,6 +244,8 @@ static void api_node_request_file(struct api_call *call, struct request *request
     }
     log_info("node %s: %s requested by %s", call->run, request_kind_name(request->kind),
              request->who);
+    if (request->kind == REQUEST_NODE_OUT && request->argument != NODE_OUT_IDLE)
+        api_node_runs_leave(call->site, request);
     answer = json_object_new_object();
     json_object_object_add(answer, "node", show_string(call->run));
     json_object_object_add(answer, "request", json_object_new_string(request->id));
@@ -214,7 +258,9 @@ void api_post_node_requests(struct api_call *call)
     struct request request = { 0 };
 
     if (!api_node_request_read(root, &request))
-        reply_error(call->exchange, 400, "expected {\"kind\": \"inspect\"}, node-out or node-in");
+        reply_error(call->exchange, 400,
+                    "expected {\"kind\": \"inspect\"}, node-in, or "
+                    "node-out with when: idle, checkpoint or now");
     else
         api_node_request_file(call, &request);
     json_object_put(root);
