@@ -15,7 +15,7 @@ folder that tools/gpu-bundle makes:
     sense    `lockstep sense` beside a load that heats the GPU: findings, clocks and reasons as NVML gives them, memory, CPU time
     cost     `lockstep bench agent` with this machine's libnvidia-ml: memory of agent and sensors, at most 24 MB
     wild     a rank stores to an address that is not mapped: the verdict must name the rank and the Xid of the kernel log
-    event    the same without the kernel log: the Xid is NVML's event
+    event    the same without the kernel log: the Xid is NVML's event, of the only process on the GPU
 """
 import argparse
 import ctypes
@@ -83,11 +83,16 @@ import ctypes, os, sys
 rank = int(os.environ["RANK"])
 os.environ.update(NCCL_HOSTID="host%d" % rank, NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
 import torch, torch.distributed as dist
-torch.cuda.set_device(0)
-dist.init_process_group("nccl", device_id=torch.device("cuda", 0))
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(4)]).cuda())
+alone = "WILD_ALONE" in os.environ  # the other ranks stay away from the GPU
+device = "cpu" if alone and rank != 1 else "cuda"
+if alone:
+    dist.init_process_group("gloo")
+else:
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", 0))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(4)]).to(device))
 opt = torch.optim.SGD(model.parameters(), lr=1e-3)
-x = torch.randn(64, 512, device="cuda")
+x = torch.randn(64, 512, device=device)
 
 def wild_store():
     ptx = b'''.version 7.0
@@ -264,9 +269,12 @@ class Check:
                 "findings": out.splitlines()[:20], "err": err[-1000:], "cpu_percent": round(percent, 3),
                 "rss_anon_kb": memory, "rss_anon_kb_end": memory_end}
 
+    def library(self):
+        return next((path for path in self.run("sh", "-c", "ldconfig -p | sed -n 's/.*libnvidia-ml.so.1.* => //p'; "
+                     "ls /usr/local/nvidia/lib64/libnvidia-ml.so.1 2>/dev/null")["out"].split() if os.path.exists(path)), None)
+
     def cost(self):
-        library = next((path for path in self.run("sh", "-c", "ldconfig -p | sed -n 's/.*libnvidia-ml.so.1.* => //p'; "
-                        "ls /usr/local/nvidia/lib64/libnvidia-ml.so.1 2>/dev/null")["out"].split() if os.path.exists(path)), None)
+        library = self.library()
         if not self.expect(library, "cost: no libnvidia-ml.so.1"):
             return None
         done = self.run(self.lockstep, "bench", "agent", "--json", "--nvml", library, "--seconds", "15")
@@ -303,7 +311,17 @@ class Check:
         return result
 
     def event(self):
-        return self.crash("event", {"LOCKSTEP_KMSG": "/nonexistent"})
+        # A root directory with everything but the kernel log: what a user sees where it may not be read.
+        root = os.path.join(self.place, "root")
+        library = self.library()
+        if not self.expect(library, "event: no libnvidia-ml.so.1"):
+            return None
+        os.makedirs(os.path.join(root, "usr/lib"))
+        os.makedirs(os.path.join(root, "dev"))
+        for name in ("proc", "sys"):
+            os.symlink("/" + name, os.path.join(root, name))
+        os.symlink(library, os.path.join(root, "usr/lib/libnvidia-ml.so.1"))
+        return self.crash("event", {"LOCKSTEP_SENSE": "1", "LOCKSTEP_SYSROOT": root, "WILD_ALONE": "1"})
 
     def part(self, name):
         if name in ("quick", "prolog", "deep"):

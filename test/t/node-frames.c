@@ -2,6 +2,7 @@
  *
  *   node-frames findings NODE PID FIRST COUNT   findings with these numbers, of class hardware, to stdout
  *   node-frames program NODE PID FIRST COUNT    the same of class app
+ *   node-frames limit NODE PID FIRST COUNT      the same of a sensor that saw the limit of a control group, in which the process is
  *   node-frames check NODE STATE FIRST          a health check with that state, of stage idle
  *   node-frames stage NODE STATE FIRST STAGE NAME  the same of a stage and with a name
  *   node-frames owner NODE UID run|pid NAME FIRST  that a run, or a process, of the node belongs to that user
@@ -13,7 +14,7 @@
  *
  *   node-frames steal NODE OTHER FIRST          a hello of NODE with that number, in the name of node OTHER
  *
- * "program" is of another start of the node's daemon than "findings" and "check", so that each counts by itself.
+ * "program" and "limit" are of other starts of the node's daemon than "findings" and "check", so that each counts by itself.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -71,19 +72,20 @@ static void steal(struct buf *out, char **argv)
     put(out, sender_of("node-", argv[3]), strtoull(argv[4], NULL, 10), FRAME_HELLO, &payload);
 }
 
-static void findings(struct buf *out, char **argv, unsigned class)
+static void findings(struct buf *out, char **argv, unsigned kind, unsigned class)
 {
+    uint64_t boot = BOOT + (class == FINDING_CLASS_APP) + 2 * (class == FINDING_CLASS_HOST);
     uint64_t first = strtoull(argv[4], NULL, 10), count = strtoull(argv[5], NULL, 10);
     uint64_t sender = sender_of("node-", argv[2]);
 
     for (uint64_t number = first; number < first + count; number++) {
         struct finding finding = { .mono_ns = time_mono_ns(),
                                    .real_ns = time_real_ns(),
-                                   .kind =
-                                       class == FINDING_CLASS_APP ? FINDING_SEGFAULT : FINDING_XID,
+                                   .kind = (uint8_t)kind,
                                    .class = (uint8_t) class,
                                    .severity = FINDING_FATAL,
-                                   .origin = FINDING_FROM_KERNEL,
+                                   .origin = class == FINDING_CLASS_HOST ? FINDING_FROM_SENSOR
+                                                                         : FINDING_FROM_KERNEL,
                                    .code = (uint32_t)number,
                                    .pid = (uint32_t)strtoul(argv[3], NULL, 10),
                                    .count = 1,
@@ -93,7 +95,7 @@ static void findings(struct buf *out, char **argv, unsigned class)
         snprintf(finding.node, sizeof(finding.node), "%s", argv[2]);
         finding_identify(&finding);
         finding_put(&payload, &finding);
-        put_boot(out, sender, BOOT + (class == FINDING_CLASS_APP), number, FRAME_FINDING, &payload);
+        put_boot(out, sender, boot, number, FRAME_FINDING, &payload);
     }
 }
 
@@ -208,9 +210,11 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "origins") == 0)
         return list(argv[2], list_origin);
     if (argc == 6 && strcmp(argv[1], "findings") == 0) {
-        findings(&out, argv, FINDING_CLASS_HARDWARE);
+        findings(&out, argv, FINDING_XID, FINDING_CLASS_HARDWARE);
     } else if (argc == 6 && strcmp(argv[1], "program") == 0) {
-        findings(&out, argv, FINDING_CLASS_APP);
+        findings(&out, argv, FINDING_SEGFAULT, FINDING_CLASS_APP);
+    } else if (argc == 6 && strcmp(argv[1], "limit") == 0) {
+        findings(&out, argv, FINDING_OOM, FINDING_CLASS_HOST);
     } else if (argc == 5 && strcmp(argv[1], "check") == 0) {
         check(&out, argv, "idle", "gemm");
     } else if (argc == 7 && strcmp(argv[1], "stage") == 0) {
@@ -227,7 +231,7 @@ int main(int argc, char **argv)
         fact_note_put(&payload, &(struct fact_note){ .text = "a note" });
         put(&out, 4711, strtoull(argv[2], NULL, 10), FRAME_NOTE, &payload);
     } else {
-        fprintf(stderr, "usage: node-frames findings | program NODE PID FIRST COUNT | check NODE "
+        fprintf(stderr, "usage: node-frames findings | program | limit NODE PID FIRST COUNT | check NODE "
                         "STATE FIRST | note FIRST | ring NODE RANK PID | list LOG | origins LOG\n");
         return 2;
     }

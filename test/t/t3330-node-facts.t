@@ -140,6 +140,19 @@ site_start
 await state n1 ok
 ok "after a kill its state is the same" state n1 ok
 lacks "and computed in the same way" 'differently' "$TAP/control.err"
+# What a sensor saw of a control group concerns the user whose process is in it, and no other one of the node.
+"$make" owner n1 1001 pid 4799 6 >"$TAP/body"
+send "$site/nodes/n1.token" nodes/n1/frames >"$TAP/status"
+{
+    "$make" limit n1 4799 70 1
+    "$make" limit n1 0 71 1
+} >"$TAP/body"
+send "$site/nodes/n1.token" nodes/n1/frames >"$TAP/status"
+await listed r2 'root 71 0 1'
+tap_result $? "a limit that no process led to is in the log of the other user's run"
+await listed r1 'root 70 0 1'
+tap_result $? "that of a user's own control group is in the log of his run"
+is "and in no other" "$("$make" list "$site/runs/r2/log.lsf" | grep -c ' 70')" 0
 send "$TAP/r1.token" "runs/r1/finish" >"$TAP/status"
 for run in r1 r2; do
     LOCKSTEP_STATE=$site "$LOCKSTEP" why --replay --json $run >"$TAP/why" 2>"$TAP/err"

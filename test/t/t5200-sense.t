@@ -72,6 +72,15 @@ exits 1 "a tree with a narrow link and a dead disk" "$LOCKSTEP" sense --once --j
 is "is two findings" "$(field kind | sort | tr '\n' ' ')" 'nvme pcie '
 has "absent sources are named" 'not observed: kmsg' "$TAP/err"
 
+sound=$TAP/sound # a tree in which nothing is wrong
+mkdir -p "$sound/proc" "$sound/dev"
+echo ' 259 0 nvme1n1 1 0 8 1 1 0 8 1 0 1 1' >"$sound/proc/diskstats"
+exits 2 "a sound tree without a kernel log" "$LOCKSTEP" sense --once --sysroot "$sound"
+has "is not called healthy" 'nothing found in what could be read' "$TAP/out"
+cp "$TAP/benign" "$sound/dev/kmsg"
+exits 0 "with one it is" "$LOCKSTEP" sense --once --sysroot "$sound"
+exits 0 "parts that are asked for alone need none" "$LOCKSTEP" sense --once --only storage --sysroot "$sound"
+
 mkfifo "$TAP/fifo"
 "$LOCKSTEP" sense --json --kmsg "$TAP/fifo" >"$TAP/live" 2>"$TAP/err" &
 sense=$!

@@ -16,6 +16,11 @@
 #include "cmd/lockstep.h"
 #include "core/time.h"
 
+/* Errors of GPUs say why a job failed, and nobody else may record them for it: the findings of a node daemon reach the runs
+ * of a site only.
+ */
+#define GPU_DRIVER "/dev/nvidiactl"
+
 struct agent_options {
     struct agent_settings agent;
     struct node_settings every;
@@ -40,7 +45,8 @@ static const struct opt agent_opts[] = {
       "size limit of a spool that is sent; the oldest steps are shortened first, default 268435456",
       "LOCKSTEP_SPOOL_MAX", false },
     { "sense", 0, OPT_FLAG, offsetof(struct agent_options, agent.sense), NULL,
-      "run the sensors of this node and record what they find, for a node without a node daemon",
+      "run the sensors of this node and record what they find; on by default where the driver of "
+      "NVIDIA GPUs is loaded, --no-sense disables it",
       "LOCKSTEP_SENSE", false },
     { "kmsg", 0, OPT_TEXT, offsetof(struct agent_options, agent.kmsg), "FILE",
       "kernel records from this file or FIFO, or the one in this directory with the node's name, "
@@ -132,6 +138,7 @@ static int agent_main(int argc, char **argv)
     struct agent_options options = { .agent.tick_ns = 50 * NS_PER_MS,
                                      .agent.control.timeout_ns = 30 * NS_PER_S,
                                      .agent.spool_max = 256u << 20,
+                                     .agent.sense = access(GPU_DRIVER, F_OK) == 0,
                                      .every.state = "/var/lib/lockstep-agent",
                                      .every.runs_per_user = 32,
                                      .every.runs_max = 512,

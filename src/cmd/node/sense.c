@@ -169,22 +169,24 @@ static int sense_explain(uint32_t code)
     return 0;
 }
 
-/* What could not be read, once.  Returns true if the kernel log is among it, or all that there is. */
+/* What could not be read, once.  Returns true if something is hidden by it: each node has a kernel log, and what cannot be
+ * read is there.  Parts that a node does not have hide nothing, as long as there is anything to read.
+ */
 static bool print_not_observed(const struct sense *sense)
 {
     struct sense_state state[STATES_MAX];
     size_t count = sense_states(sense, state, STATES_MAX), missing = 0;
-    bool kernel = false;
+    bool hidden = false;
 
     for (size_t i = 0; i < count; i++) {
         if (state[i].result == 0)
             continue;
         log_info("not observed: %s: %s", state[i].sensor->name,
                  state[i].why[0] ? state[i].why : strerror(-state[i].result));
-        kernel |= strcmp(state[i].sensor->name, "kmsg") == 0 && state[i].result != -ENODEV;
+        hidden |= strcmp(state[i].sensor->name, "kmsg") == 0 || state[i].result != -ENODEV;
         missing++;
     }
-    return kernel || missing == count;
+    return hidden || missing == count;
 }
 
 static void sense_wait_until(const struct sense *sense)

@@ -152,8 +152,10 @@ static void environment_take_variable(struct environment *environment, char *tex
 
 void environment_add_variables(struct environment *environment, char *text, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += strlen(text + at) + 1)
+    for (size_t at = 0, length; at < bytes; at += length + 1) {
+        length = strlen(text + at); /* before the name is cut off: a value is no variable */
         environment_take_variable(environment, text + at);
+    }
 }
 
 /* The whole of a file that may be larger than one read gives; NUL-ended.  -errno. */

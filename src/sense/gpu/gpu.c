@@ -52,6 +52,8 @@ struct gpu {
     struct gpu_memory memory[GPUS_MAX];
     struct gpu_links links[GPUS_MAX];
     struct gpu_processes processes[GPUS_MAX];
+    uint32_t
+        alone[GPUS_MAX]; /* the only process of the GPU in the answer before; 0: none, or several */
     struct gpu_answer answer;
 };
 
@@ -311,7 +313,14 @@ static void gpu_look_links(const struct gpu_look *look, struct gpu_memory *memor
     }
 }
 
-/* NVML names no process: the only one on that GPU, if there is one. */
+/* NVML names no process: the only one on that GPU, if there is one.  It may have died of the error since. */
+static uint32_t gpu_only_process(const struct gpu *gpu, unsigned index)
+{
+    const struct gpu_report *one = &gpu->answer.gpu[index];
+
+    return one->processes == 1 ? one->process[0].pid : one->processes ? 0 : gpu->alone[index];
+}
+
 static void gpu_xid(const struct gpu *gpu, const struct nvml_event *event,
                     const struct sense_now *now, struct sense_report *report)
 {
@@ -326,7 +335,7 @@ static void gpu_xid(const struct gpu *gpu, const struct nvml_event *event,
                             event->xid, xid ? xid->what : "not in the driver's list", device);
     finding.code = event->xid;
     finding.action = xid ? xid->action : ACTION_INSPECT;
-    finding.pid = one->processes == 1 ? one->process[0].pid : 0;
+    finding.pid = gpu_only_process(gpu, event->gpu);
     sense_report(report, &finding, 0);
 }
 
@@ -343,6 +352,7 @@ static void gpu_forget(struct gpu *gpu, unsigned index)
     gpu->memory[index] = (struct gpu_memory){ .errors.count = 0 };
     gpu->links[index] = (struct gpu_links){ .count = 0 };
     gpu->processes[index] = (struct gpu_processes){ .gone = 0 };
+    gpu->alone[index] = 0;
 }
 
 static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense_report *report)
@@ -369,6 +379,7 @@ static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense
             gpu_links_take(&gpu->links[i], one->link, one->links);
         gpu_links_judge(&gpu->links[i], &look);
         gpu_processes_judge(&gpu->processes[i], &gpu->tree, one->process, one->processes, &look);
+        gpu->alone[i] = one->processes == 1 ? one->process[0].pid : 0;
     }
     gpu->answer.has_links = false;
     gpu_list_judge(&gpu->list, now, report);

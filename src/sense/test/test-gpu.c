@@ -352,6 +352,9 @@ static void an_xid_without_a_kernel_log_names_the_process_of_its_gpu(void **stat
     assert_int_equal(stage.found[0].severity, FINDING_FATAL);
     assert_string_equal(stage.found[0].device, "0000:11:00");
     assert_int_equal(turn(&stage, 5), 0); /* once */
+    play("nvml.count value 2\nnvml.1.xid value 31 times 1\n");
+    assert_int_equal(turn(&stage, 100), 1);
+    assert_int_equal(stage.found[0].pid, 4242); /* it died of it */
     play("nvml.count value 2\nnvml.1.processes text 4242 40000000000 4243 1\n"
          "nvml.1.xid value 13 times 1\n");
     assert_int_equal(turn(&stage, 100), 1);

@@ -416,6 +416,22 @@ static void secrets_never_leave(void **state)
     environment_fini(&environment);
 }
 
+/* "A=b=c" is one variable: of a secret, "b" would be a name that is sent as it is. */
+static void the_value_of_a_variable_is_no_variable(void **state)
+{
+    struct environment environment = { .pair =
+                                           calloc(ENVIRONMENT_PAIRS, sizeof(*environment.pair)) };
+    char text[] = "HF_TOKEN=hunter2=x\0NCCL_ALGO=allreduce:ring=1\0DATA=brand=a,driver>=1";
+
+    (void)state;
+    assert_non_null(environment.pair);
+    environment_add_variables(&environment, text, sizeof(text));
+    assert_int_equal(environment.count, 2);
+    assert_string_equal(pair_of(&environment, "NCCL_ALGO")->value, "allreduce:ring=1");
+    assert_true(pair_of(&environment, "DATA")->digest);
+    environment_fini(&environment);
+}
+
 static uint64_t reads_so_far(void)
 {
     FILE *file = fopen("/proc/self/io", "re");
@@ -893,6 +909,7 @@ int main(void)
         cmocka_unit_test(every_sensor_says_how_it_is),
         cmocka_unit_test(records_are_read_from_a_file),
         cmocka_unit_test(secrets_never_leave),
+        cmocka_unit_test(the_value_of_a_variable_is_no_variable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

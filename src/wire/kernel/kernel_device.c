@@ -180,7 +180,8 @@ bool device_carrier(const struct kernel_scan *scan, struct kernel_event *event)
     if (scan->boot_ns && scan->boot_ns < BOOT_NS)
         return false;
     if (scan_has(scan, "SATA") || scan_has(scan, "ata") || scan_has(scan, "Slot(") ||
-        scan_has(scan, "usb ") || scan_has(scan, "NVRM") || scan_has(scan, "nvidia"))
+        scan_has(scan, "usb ") || scan_has(scan, "NVRM") || scan_has(scan, "nvidia") ||
+        scan_has(scan, " link down event")) /* of a virtual machine's own network */
         return false;
     if (at - scan->text >= 4 && memcmp(at - 4, "NIC ", 4) == 0)
         at -= 4;
@@ -441,12 +442,12 @@ bool device_xfs(const struct kernel_scan *scan, struct kernel_event *event)
 /* "pciehp 0000:00:1c.0:pcie004: Slot(0): Link Down" */
 bool device_slot(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    const char *slot = scan_find(scan->text, scan->found, "Slot(");
+    const char *slot = scan_find(scan->text, scan->found, "lot("); /* older kernels: "slot(6)" */
 
-    if (!slot || !scan_has(scan, "pcie") || scan_has(scan, "ignored"))
+    if (!slot || slot == scan->text || !scan_has(scan, "pcie") || scan_has(scan, "ignored"))
         return false;
     if (!scan_pci_in(scan->text, slot, true, event->device))
-        scan_word(slot, scan->found, ":", event->device, sizeof(event->device));
+        scan_word(slot - 1, scan->found, ":", event->device, sizeof(event->device));
     return true;
 }
 

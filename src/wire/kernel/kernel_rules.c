@@ -56,6 +56,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("detected invalid context, skipping", NVRM, DRIVER, WARN, INSPECT, UNKNOWN, "GPUDirect RDMA lost its context", gpu_driver),
     RULE("failed to wait for GFW_BOOT", NVRM, DRIVER, FATAL, RESET_GPU, GPU, "firmware of the GPU does not start (GFW_BOOT)", gpu_driver),
     RULE("GPU reset begin", NVRM, DRIVER, FATAL, RESET_GPU, GPU, "the driver resets the GPU", gpu_amd),
+    RULE("MES failed to respon", NVRM, DRIVER, FATAL, RESET_GPU, GPU, "firmware of the GPU does not respond (MES)", gpu_amd),
     RULE("qcm fence wait loop timeout expired", NVRM, DRIVER, FATAL, RESET_GPU, GPU, "GPU does not preempt its queues", NULL),
     RULE("timeout, signaled seq=", NVRM, DRIVER, ERROR, RESET_GPU, GPU, "a ring of the GPU timed out: it does not complete its work", gpu_amd),
     RULE("test failed (", NVRM, DRIVER, FATAL, RESET_GPU, GPU, "GPU does not answer the driver: the test of a ring failed", gpu_amd),
