@@ -192,7 +192,7 @@ def wait_for(run, what, limit_s):
     while time.monotonic() < end and run.poll() is None:
         if what():
             return True
-        time.sleep(0.1)
+        time.sleep(0.1)  # looks again
     return what()
 
 
@@ -221,9 +221,9 @@ def follow(options, environment, one, run):
     limit_s = max(10, min(limit_s, options.end - begin))
     while run.poll() is None and time.monotonic() - begin < limit_s:
         if one["how"] == "timed":
-            time.sleep(0.2)
+            time.sleep(0.2)  # looks again
             continue
-        time.sleep(1)
+        time.sleep(1)  # asks once a second, as a person might
         if seen is None and why(options, environment, one["name"])[0]["verdicts"]:
             seen = time.monotonic()
         if seen and one["how"] in ("stuck", "endless") and time.monotonic() - seen > 5:

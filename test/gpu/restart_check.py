@@ -207,7 +207,7 @@ def run_case(build, engine, fault, limit_s):
             case["verdicts"] = [(one["kind"], one["ranks"], one.get("cause")) for one in told["verdicts"]]
         except (ValueError, KeyError) as error:
             case["parts"] = repr(error)
-    time.sleep(0.5)
+    time.sleep(0.5)  # what ends by itself after its parent has half a second to do so
     left = left_running(place)
     case["left_running"] = len(left)
     for pid in left:

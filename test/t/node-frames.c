@@ -231,8 +231,9 @@ int main(int argc, char **argv)
         fact_note_put(&payload, &(struct fact_note){ .text = "a note" });
         put(&out, 4711, strtoull(argv[2], NULL, 10), FRAME_NOTE, &payload);
     } else {
-        fprintf(stderr, "usage: node-frames findings | program | limit NODE PID FIRST COUNT | check NODE "
-                        "STATE FIRST | note FIRST | ring NODE RANK PID | list LOG | origins LOG\n");
+        fprintf(stderr,
+                "usage: node-frames findings | program | limit NODE PID FIRST COUNT | check NODE "
+                "STATE FIRST | note FIRST | ring NODE RANK PID | list LOG | origins LOG\n");
         return 2;
     }
     return fwrite(out.data, 1, out.size, stdout) == out.size ? 0 : 2;

@@ -56,8 +56,8 @@ bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
     static const struct kernel_words words = {
         { "cannot proceed with booting", "annot initialize GSP", "to be reset", "needs a reset",
           "bad register read", "GPU is lost", "GPU lost", "not responding", "in a bad state",
-          "unrecoverable", "Uncorrectable", "Timed out waiting", "annot attach gpu",
-          "bailing out", "failed to wait for" },
+          "unrecoverable", "Uncorrectable", "Timed out waiting", "annot attach gpu", "bailing out",
+          "failed to wait for" },
         { "Rate limiting", "off the bus" }
     };
 

@@ -108,7 +108,7 @@ class Fault:
         """Work for the device beyond that of the peers; share: which part of a step's this is."""
         if self.strikes("device"):
             if self.args.device == "cpu":
-                time.sleep(self.value * 0.01 * share)
+                time.sleep(self.value * 0.01 * share)  # this is the fault
                 return
             with self.torch.no_grad():
                 for _ in range(max(1, round(self.count * share))):
@@ -117,7 +117,7 @@ class Fault:
     def begin(self, step):
         self.step = step
         if self.strikes("sleep"):
-            time.sleep(self.value / 1e3)
+            time.sleep(self.value / 1e3)  # this is the fault
         if self.strikes("gc") and step % 4 == 0:
             if not self.junk:
                 self.junk = [[i, [i]] for i in range(int(self.value))]
@@ -139,7 +139,7 @@ class Fault:
 
     def load(self):
         if self.strikes("loader"):
-            time.sleep(self.value / 1e3)
+            time.sleep(self.value / 1e3)  # this is the fault
 
     def length(self):
         more = self.kind == "tokens" and self.more_tokens and self.step >= self.args.at
