@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of several ranks: one step for all, slices of replicas, parts of DTensors, another number of ranks."""
+import contextlib
 import os
+import re
+import shutil
 import socket
 import subprocess
 import time
@@ -86,7 +89,7 @@ dist.barrier()
 """
 LOAD = BEGIN + """
 model = torch.nn.Linear(5, 7)
-checkpoints = lockstep.Checkpointer(directory + "/node-%d" % rank, node_ranks=1)
+checkpoints = lockstep.Checkpointer(directory + "/node-%d" % rank, node_ranks=1, sources=sys.argv[2:])
 try:
     found = checkpoints.load_latest(model=model)
     print("found", found and found.step)
@@ -105,10 +108,16 @@ def port():
 
 def ranks(script, world, *argv):
     """What the ranks print, by rank."""
+    return [out for out, _ in outputs(script, world, *argv)]
+
+
+def outputs(script, world, *argv):
+    """What the ranks print and complain about, by rank."""
     number, running = port(), []
     for rank in range(world):
         env = dict(os.environ, PYTHONPATH=PACKAGE, RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
                    MASTER_PORT=str(number), OMP_NUM_THREADS="1", USE_LIBUV="0",
+                   LOCKSTEP_PROGRAM=LOCKSTEP, LOCKSTEP_STATE=argv[0] + "/state", no_proxy="*",
                    LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
         for name in "LOCKSTEP_DIR", "LOCKSTEP_RUN":
             env.pop(name, None)
@@ -117,7 +126,7 @@ def ranks(script, world, *argv):
     ended = [process.communicate(timeout=200) for process in running]
     for process, (_, errors) in zip(running, ended):
         equal(process.returncode, 0, errors[-2000:])
-    return [out for out, _ in ended]
+    return ended
 
 
 @test
@@ -178,6 +187,54 @@ def nodes_keep_what_all_have_verified_and_never_begin_anew_beside_damage(place):
     damage(place + "/node-1/step-2/rank-00001.safetensors")
     for out in ranks(LOAD, 2, place):
         assert out.startswith("error no checkpoint can be loaded: step 2: rank 1: ") and "wrong checksum" in out, out
+
+
+@contextlib.contextmanager
+def served(place, name):
+    """The address of `lockstep ckpt serve` for that directory."""
+    env = dict(os.environ, LOCKSTEP_STATE=place + "/state")
+    server = subprocess.Popen([LOCKSTEP, "ckpt", "serve", os.path.join(place, name), "--listen", "127.0.0.1:0"], env=env, text=True,
+                              stdout=subprocess.PIPE)
+    try:
+        yield re.search(r"http://[0-9.:]+", server.stdout.readline()).group()
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+@test
+def a_node_without_its_disk_loads_what_another_one_has_kept(place):
+    ranks(NODES, 2, place, "all")
+    only_last(place)
+    shutil.copytree(place + "/node-1", place + "/copy-1")
+    shutil.rmtree(place + "/node-1")
+    for out in ranks(LOAD, 2, place):
+        assert out.startswith("error no checkpoint can be loaded"), out
+    os.mkdir(place + "/copy-0")
+    with served(place, "copy-0") as empty, served(place, "copy-1") as url:
+        gone = "http://127.0.0.1:1/{node}"
+        for out, errors in outputs(LOAD, 2, place, gone, empty, url):
+            equal(out, "found 2\n", errors)
+        assert "lockstep: %s: step 2 is copied from there" % url in errors, errors
+        assert "lockstep: http://127.0.0.1:1/1: " in errors, errors
+        equal([out for out, _ in outputs(LOAD, 2, place, url)], ["found 2\n"] * 2)
+
+
+@test
+def a_damaged_point_is_brought_again(place):
+    ranks(NODES, 2, place, "all")
+    only_last(place)
+    shutil.copytree(place + "/node-1", place + "/copy-1")
+    damage(place + "/node-1/step-2/rank-00001.safetensors")
+    with served(place, "copy-1") as url:
+        for out, errors in outputs(LOAD, 2, place, url):
+            equal(out, "found 2\n", errors)
+    damage(place + "/node-1/step-2/rank-00001.safetensors")
+    damage(place + "/copy-1/step-2/rank-00001.safetensors")
+    with served(place, "copy-1") as url:  # the copy is damaged as well
+        for out, errors in outputs(LOAD, 2, place, url):
+            assert out.startswith("error no checkpoint can be loaded: "), (out, errors)
+        assert "wrong checksum" in errors, errors
 
 
 def need_dtensor():

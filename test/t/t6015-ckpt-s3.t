@@ -69,6 +69,11 @@ ok "the next push goes on" "$LOCKSTEP" ckpt push --all "$TAP/ckpt" "$url" --part
 is "with the parts that are missing" "$(parts) $(json '[(p["step"], p["state"]) for p in a["points"]]')" "3 [(1, 'sent'), (2, 'was there')]"
 
 # Back again.
+ok "a dry run of pull" "$LOCKSTEP" ckpt pull --dry-run "$url" "$TAP/nowhere" --json
+is "lists what is complete" "$(json '[(p["step"], p["state"], p["moved_bytes"]) for p in a["points"]]')" \
+    "[(2, 'would be received', 0), (1, 'would be received', 0)]"
+is "and makes nothing" "$([ -e "$TAP/nowhere" ] && echo there)" ""
+exits 3 "of a step that is not there" "$LOCKSTEP" ckpt pull --dry-run --step 9 "$url" "$TAP/nowhere"
 ok "the newest point comes back" "$LOCKSTEP" ckpt pull "$url" "$TAP/back" --part-size 16 --json
 is "all of it" "$(json '[(p["step"], p["state"], p["kept_bytes"]) for p in a["points"]]')" "[(2, 'received', 0)]"
 ok "an older one, too" "$LOCKSTEP" ckpt pull --step 1 "$url" "$TAP/back"

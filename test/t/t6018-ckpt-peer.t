@@ -34,6 +34,12 @@ is "knows of the copy" "$(json '[p["tiers"] for p in a["points"]]')" "[['local',
 ok "once more" "$LOCKSTEP" ckpt mirror "$url" "$TAP/peer" --json
 is "moves nothing" "$(json '(a["state"], a["moved_bytes"])')" "('was there', 0)"
 ok "an older point by its step" "$LOCKSTEP" ckpt mirror "$url" "$TAP/peer" --step 1
+rm -rf "$TAP/peer/step-1"
+ok "a dry run" "$LOCKSTEP" ckpt mirror --dry-run "$url" "$TAP/peer"
+is "lists what is there" "$(sed 's/:.*//' "$TAP/out" | tr '\n' ',')" 'step 2  was there,step 1  would be copied,'
+is "and copies nothing" "$(ls "$TAP/peer")" step-2
+ok "also without a directory" "$LOCKSTEP" ckpt mirror --dry-run --step 1 "$url" "$TAP/none" --json
+is "which it does not make" "$(json '(a["step"], a["state"])') $([ -e "$TAP/none" ] && echo there)" "(1, 'would be copied') "
 exits 3 "a step that is not there" "$LOCKSTEP" ckpt mirror "$url" "$TAP/peer" --step 77
 
 # Who may ask, and for what.

@@ -25,17 +25,13 @@
 
 /* ---- which points are there ---- */
 
-struct pull_candidate {
-    uint64_t step, job;
-};
-
 struct pull_list {
-    struct pull_candidate *item;
+    struct peer_point *item;
     size_t count, room;
 };
 
 /* "PREFIX/step-N-JOB/". */
-static bool pull_name_parse(const char *prefix, const char *name, struct pull_candidate *ret)
+static bool pull_name_parse(const char *prefix, const char *name, struct peer_point *ret)
 {
     char again[KEY_MAX];
     size_t skip = strlen(prefix) + (prefix[0] != '\0');
@@ -47,9 +43,9 @@ static bool pull_name_parse(const char *prefix, const char *name, struct pull_ca
            strcmp(again, name) == 0;
 }
 
-static int pull_candidate_compare(const void *a, const void *b)
+static int pull_point_compare(const void *a, const void *b)
 {
-    const struct pull_candidate *left = a, *right = b;
+    const struct peer_point *left = a, *right = b;
 
     if (left->step != right->step)
         return left->step < right->step ? 1 : -1;
@@ -62,14 +58,14 @@ static int pull_page_take(struct pull_list *list, const char *prefix, struct xml
     struct xml_text group;
 
     while (xml_element(&text, "CommonPrefixes", &group)) {
-        struct pull_candidate found;
+        struct peer_point found;
         char name[KEY_MAX];
 
         if (!xml_value(group, "Prefix", name, sizeof(name)) ||
             !pull_name_parse(prefix, name, &found))
             continue;
         if (list->count == (size_t)2 * CANDIDATES_MAX) { /* the newest stay */
-            qsort(list->item, list->count, sizeof(*list->item), pull_candidate_compare);
+            qsort(list->item, list->count, sizeof(*list->item), pull_point_compare);
             list->count = CANDIDATES_MAX;
         }
         if (!ARRAY_FIT(list->item, list->room, list->count + 1))
@@ -111,7 +107,7 @@ static int pull_list_read(struct pull *pull, struct pull_list *list, struct err 
     return result;
 }
 
-static int pull_has_commit(struct pull *pull, const struct pull_candidate *point, struct err *err)
+static int pull_has_commit(struct pull *pull, const struct peer_point *point, struct err *err)
 {
     char key[KEY_MAX];
     struct s3_request request = { .method = "HEAD", .key = key };
@@ -125,29 +121,29 @@ static int pull_has_commit(struct pull *pull, const struct pull_candidate *point
     return result;
 }
 
-int pull_find(struct pull *pull, uint64_t below, bool only, uint64_t *ret_step, uint64_t *ret_job,
-              struct err *err)
+int pull_points(struct pull *pull, uint64_t step, struct peer_point *ret, size_t room,
+                size_t *ret_count, struct err *err)
 {
     struct pull_list list = { .item = NULL };
     int result = pull_list_read(pull, &list, err);
-    bool found = false;
+    size_t count = 0;
 
     if (result == 0 && list.count)
-        qsort(list.item, list.count, sizeof(*list.item), pull_candidate_compare);
-    for (size_t i = 0; result == 0 && !found && i < list.count; i++) {
-        if (only ? list.item[i].step != below : list.item[i].step >= below)
+        qsort(list.item, list.count, sizeof(*list.item), pull_point_compare);
+    for (size_t i = 0; result == 0 && count < room && i < list.count; i++) {
+        if (step != UINT64_MAX && list.item[i].step != step)
             continue;
         result = pull_has_commit(pull, &list.item[i], err);
-        found = result == 0;
+        if (result == 0)
+            ret[count++] = list.item[i];
         if (result == -ENOENT) /* a push that did not end */
             result = 0;
-        *ret_step = list.item[i].step;
-        *ret_job = list.item[i].job;
     }
     free(list.item);
-    if (result == 0 && !found)
+    if (result == 0 && !count)
         return err_set(err, -ENODATA, "the store has no complete point%s",
-                       only ? " of this step" : "");
+                       step != UINT64_MAX ? " of this step" : "");
+    *ret_count = count;
     return result;
 }
 

@@ -23,9 +23,9 @@ struct pull {
     uint64_t received_bytes, kept_bytes;
 };
 
-/* The newest point that is complete there and is below `below`; with `only`, exactly that step.  -ENODATA: none. */
-int pull_find(struct pull *pull, uint64_t below, bool only, uint64_t *ret_step, uint64_t *ret_job,
-              struct err *err);
+/* The points that are complete in the store, newest first, at most `room`; of that step, or of all with UINT64_MAX.  -ENODATA: none. */
+int pull_points(struct pull *pull, uint64_t step, struct peer_point *ret, size_t room,
+                size_t *ret_count, struct err *err);
 /* -EPROTO: the objects are damaged, and nothing was committed. */
 int pull_point(struct pull *pull, int dir_fd, uint64_t step, uint64_t job, struct err *err);
 

@@ -38,7 +38,7 @@
 
 struct peer_options {
     const char *listen, *token_file, *ca, *pin;
-    bool insecure_http, follow, json;
+    bool insecure_http, follow, dry_run, json;
     uint64_t step;
     uint32_t keep;
     int64_t interval_ns;
@@ -167,6 +167,8 @@ static const struct opt mirror_opts[] = {
       "trust the node that has this key: sha256//..., as serve prints it", NULL, false },
     { "insecure-http", 0, OPT_FLAG, offsetof(struct peer_options, insecure_http), NULL,
       "send the token without encryption to another machine", NULL, false },
+    { "dry-run", 0, OPT_FLAG, offsetof(struct peer_options, dry_run), NULL,
+      "only print which points the other node has", NULL, false },
     { "json", 0, OPT_FLAG, offsetof(struct peer_options, json), NULL,
       "one JSON object for each point, a line each", NULL, false },
     { .name = NULL },
@@ -244,6 +246,23 @@ static int mirror_copy(struct mirror *mirror, struct peer_point point, struct er
     return peer_copied(mirror->peer, point, err);
 }
 
+static bool mirror_wants(const struct mirror *mirror, struct peer_point point)
+{
+    return mirror->options->step == UINT64_MAX || mirror->options->step == point.step;
+}
+
+static int mirror_list(const struct mirror *mirror, const struct peer_point *point, size_t count)
+{
+    const struct pull nothing = { .peer = mirror->peer };
+
+    for (size_t i = 0; i < count; i++) {
+        if (mirror_wants(mirror, point[i]))
+            mirror_report(mirror, point[i],
+                          mirror_has(mirror, point[i]) ? "was there" : "would be copied", &nothing);
+    }
+    return 0;
+}
+
 /* -ENODATA: there is no such point. */
 static int mirror_once(struct mirror *mirror, struct err *err)
 {
@@ -253,11 +272,12 @@ static int mirror_once(struct mirror *mirror, struct err *err)
 
     if (result < 0)
         return result;
-    while (mirror->options->step != UINT64_MAX && i < count &&
-           point[i].step != mirror->options->step)
+    while (i < count && !mirror_wants(mirror, point[i]))
         i++;
     if (i == count)
         return err_set(err, -ENODATA, "the node has no such verified point");
+    if (mirror->options->dry_run)
+        return mirror_list(mirror, point, count);
     if (point[i].step == mirror->last.step && point[i].job == mirror->last.job)
         return 0;
     return mirror_copy(mirror, point[i], err);
@@ -301,11 +321,12 @@ static int mirror_open(struct mirror *mirror, const char *url, const char *path,
         result = token_read(file.text, &token, err);
     if (result == 0)
         result = peer_open(&settings, &token, &mirror->peer, err);
-    if (result == 0 && mkdir(path, 0755) < 0 && errno != EEXIST)
+    if (result == 0 && !options->dry_run && mkdir(path, 0755) < 0 && errno != EEXIST)
         result = err_set(err, -EIO, "%s: %m", path);
     if (result == 0) {
         mirror->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        result = mirror->dir_fd < 0 ? err_set(err, -EIO, "%s: %m", path) : 0;
+        if (mirror->dir_fd < 0 && !(options->dry_run && errno == ENOENT))
+            result = err_set(err, -EIO, "%s: %m", path);
     }
     return result;
 }
@@ -346,7 +367,7 @@ static int mirror_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     ckpt_priority_lower();
     result = mirror_open(&mirror, operand[0], operand[1], &err);
-    if (result == 0 && options.follow)
+    if (result == 0 && options.follow && !options.dry_run)
         return mirror_follow(&mirror);
     if (result == 0)
         result = mirror_once(&mirror, &err);

@@ -67,6 +67,8 @@ static const struct opt push_opts[] = {
 
 static const struct opt pull_opts[] = {
     S3_OPTS,
+    { "dry-run", 0, OPT_FLAG, offsetof(struct s3_options, dry_run), NULL,
+      "only print which points the store has", NULL, false },
     { "json", 0, OPT_FLAG, offsetof(struct s3_options, json), NULL, "one JSON object", NULL,
       false },
     { .name = NULL },
@@ -267,6 +269,41 @@ const struct command command_ckpt_push = {
 
 /* ---- pull ---- */
 
+#define PULL_POINTS_MOST 256 /* of a --dry-run */
+
+static int s3_pull_one(struct pull *pull, struct peer_point point, const char *path,
+                       struct err *err)
+{
+    CLEAN(fd_clean) int fd = -1;
+    int result;
+
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return err_set(err, errno == EINVAL ? -EIO : -errno, "%s: %m", path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    result = pull_point(pull, fd, point.step, point.job, err);
+    progress_bar_end(pull->ctx);
+    return result;
+}
+
+static int s3_pull_run(const struct s3_options *options, struct pull *pull, const char *path,
+                       struct json_object *list, struct err *err)
+{
+    struct peer_point point[PULL_POINTS_MOST];
+    size_t count = 0;
+    int result =
+        pull_points(pull, options->step, point, options->dry_run ? COUNT(point) : 1, &count, err);
+
+    if (result == 0 && !options->dry_run)
+        result = s3_pull_one(pull, point[0], path, err);
+    for (size_t i = 0; result == 0 && i < count; i++)
+        s3_point_report(list, options->json, point[i].step,
+                        options->dry_run ? "would be received" : "received", pull->received_bytes,
+                        pull->kept_bytes);
+    return result;
+}
+
 static int s3_pull_main(int argc, char **argv)
 {
     struct s3_options options = { .step = UINT64_MAX, .part_mib = 64 };
@@ -276,9 +313,7 @@ static int s3_pull_main(int argc, char **argv)
                          .ctx = &bar };
     struct s3_place place;
     struct err err = { "" };
-    uint64_t step = 0, job = 0;
     int status = s3_options_parse(&command_ckpt_pull, argc, argv, &options, operand), result;
-    CLEAN(fd_clean) int fd = -1;
     struct json_object *list;
 
     if (status >= 0)
@@ -286,19 +321,9 @@ static int s3_pull_main(int argc, char **argv)
     result = s3_store_open(&options, operand[0], &place, &pull.s3, &err);
     pull.prefix = place.prefix;
     pull.part_bytes = (uint64_t)options.part_mib * MIB;
-    if (result == 0)
-        result = pull_find(&pull, options.step, options.step != UINT64_MAX, &step, &job, &err);
-    if (result == 0 && mkdir(operand[1], 0755) < 0 && errno != EEXIST)
-        result = err_set(&err, -errno == -EINVAL ? -EIO : -errno, "%s: %m", operand[1]);
-    if (result == 0) {
-        fd = open(operand[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        result = fd < 0 ? err_set(&err, -errno, "%s: %m", operand[1])
-                        : pull_point(&pull, fd, step, job, &err);
-        progress_bar_end(&bar);
-    }
     list = json_object_new_array();
     if (result == 0)
-        s3_point_report(list, options.json, step, "received", pull.received_bytes, pull.kept_bytes);
+        result = s3_pull_run(&options, &pull, operand[1], list, &err);
     s3_list_print(list, options.json);
     s3_close(pull.s3);
     if (result < 0)

@@ -12,6 +12,7 @@ from .._probe import probe
 from .._steps import steps
 from . import report, schedule, shards, state
 from .engine import CheckpointError, Engine, Part
+from .sources import Sources
 
 BLOB = "python.state"
 FORMAT = 1
@@ -92,7 +93,9 @@ class Checkpointer:
 
     `keep_every`: points whose step is a multiple of it stay as well.  `node_ranks`: the directory is on a disk of the node, and so
     many ranks of this node save into it; 0: all ranks share it.  `arena_hold`: seconds for which the copy of the last save stays in
-    memory if the program dies without close(), so that its next start on this machine loads from there.
+    memory if the program dies without close(), so that its next start on this machine loads from there.  `sources`: where copies of
+    this directory are, the same list on all ranks: "https://HOST:PORT" of `lockstep ckpt serve` or "s3://BUCKET/PREFIX", each followed by
+    options of `lockstep ckpt mirror` or `pull`; {node} in it is the number of the node.  load_latest() brings from there what is missing.
 
     `model`, `optimizer`: objects with state_dict(), or state of any nesting, such as {"a": a.state_dict()}.  Saves the
     random number generators of Python, NumPy and torch as well, and loads them.  `replicated=True`: all ranks have equal
@@ -107,7 +110,8 @@ class Checkpointer:
     __module__ = "lockstep"
 
     def __init__(self, directory, rank=None, world=None, keep=0, replicated=False, verify=True, interval=None, mtbf=None,
-                 notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0, arena_hold=0):
+                 notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0, arena_hold=0,
+                 sources=None):
         import torch
 
         if interval is not None and interval != "auto" and (not isinstance(interval, int) or interval < 1):
@@ -125,6 +129,8 @@ class Checkpointer:
         job = self._agree(int.from_bytes(os.urandom(7), "little") | 1)[0] if self._ranks else 0
         self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every, arena_hold)
         self._apart = 0 < node_ranks < self.world
+        together = node_ranks or self.world
+        self._sources = Sources(sources, os.fspath(directory), self.rank // together, self.rank % together == 0)
         self._final = "verified" if verify else "written"  # the last stage of a save that its writer reports
         self._step_begun, self._saved_in = None, {}  # steps that are not verified yet: the number of the step in the ring
         self._complete = -1  # the newest step that all ranks have verified, as far as this one knows
@@ -413,7 +419,8 @@ class Checkpointer:
         return None
 
     def load_latest(self, model=None, optimizer=None):
-        """Loads the newest point that every rank can load; returns it (`step`, `extra`, `state`), or None if there is none.
+        """Loads the newest point that every rank can load; returns it (`step`, `extra`, `state`), or None if there is none.  With
+        `sources`, a point that is missing or damaged on a node is brought from there first.
 
         A point that a rank cannot load is vetoed, with the reason on stderr, and the next older one is taken, by all ranks; one
         with wrong checksums is refused for good.  If there are points but none can be loaded, CheckpointError is raised: whether
@@ -421,7 +428,10 @@ class Checkpointer:
         in the answer.
         """
         vetoed, meshes = {}, self._meshes(model, optimizer)
+        again = set()  # loaded once in vain; a source may have another copy
         while True:
+            if self._sources:
+                self._sources.complete(self.steps(), vetoed, self._agree)
             steps = [step for step in self.steps() if step not in vetoed]
             named = self._agree(steps[0] if steps else None)
             if None in named:
@@ -431,6 +441,9 @@ class Checkpointer:
             answers = self._agree(None if loaded is not None else self.last_error)
             if not any(answers):
                 break
+            if self._sources and step not in again:
+                again.add(step)
+                continue
             vetoed[step] = next("rank %d: %s" % (rank, why) for rank, why in enumerate(answers) if why)
             self._say("step %d is not loaded: %s" % (step, vetoed[step]))
         for lost, why in self._engine.refused()[1]:
