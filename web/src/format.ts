@@ -45,7 +45,7 @@ export function dateTime(time: string | null | undefined): string {
 export function ago(time: string | null | undefined, now: number): string {
   if (!time) return '–';
   const s = Math.max(0, (now - +new Date(time)) / 1000);
-  return s < 2 ? 'now' : s < 60 ? `${Math.floor(s)} s ago` : `${seconds(Math.floor(s))} ago`;
+  return s < 2 ? 'now' : s < 120 ? `${Math.floor(s)} s ago` : `${seconds(Math.floor(s))} ago`;
 }
 
 /* [0,1,2,5] as "0-2, 5" */

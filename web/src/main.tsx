@@ -19,6 +19,8 @@ import './style.css';
 const TITLES: Record<View, string> = { now: 'Now', heatmap: 'Ranks × steps', timeline: 'Timeline', ledger: 'Ledger', nodes: 'Nodes', report: 'Score card', runs: 'Runs' };
 const KEYS: Record<string, View> = { '1': 'now', '2': 'heatmap', '3': 'timeline', '4': 'ledger', '5': 'nodes', '6': 'runs' };
 
+const keyOf = (view: View) => Object.keys(KEYS).find((key) => KEYS[key] === view);
+
 function Live() {
   const state = connection.value;
   const text = {
@@ -45,7 +47,7 @@ function Top() {
       )}
       <nav aria-label="Views">
         {VIEWS.filter((v) => (v === 'runs' ? !saved : v === 'report' ? saved?.report : name)).map((v) => (
-          <a href={link(v)} aria-current={view === v ? 'page' : undefined}>{TITLES[v]}{v === 'now' && open.value.length > 0 && <span class="badge">{open.value.length}</span>}</a>
+          <a href={link(v)} aria-current={view === v ? 'page' : undefined} aria-keyshortcuts={keyOf(v)} title={keyOf(v) && `key ${keyOf(v)}`}>{TITLES[v]}{v === 'now' && open.value.length > 0 && <span class="badge">{open.value.length}</span>}</a>
         ))}
       </nav>
       <Live />

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { batch, computed, effect, signal } from '@preact/signals';
 import type { Check, Finding, LedgerRow, Ledger, MatrixMeta, Node, NodeState, Rank, Run, Step, Verdict, Why } from './types';
-import { connection, get, HttpError, listen, saved, type ServerEvent } from './source';
+import { clockSkew, connection, get, HttpError, listen, saved, type ServerEvent } from './source';
 
 export const VIEWS = ['now', 'heatmap', 'timeline', 'ledger', 'nodes', 'report', 'runs'] as const;
 export type View = (typeof VIEWS)[number];
@@ -65,7 +65,7 @@ export const matrix = signal<MatrixMeta | null>(null);
 export const trouble = signal('');
 export const judged = signal(0);
 export const clockNow = signal(saved ? +new Date(saved.made) : Date.now());
-if (!saved) setInterval(() => (clockNow.value = Date.now()), 1000);
+if (!saved) setInterval(() => (clockNow.value = Date.now() + clockSkew.value), 1000);
 
 export const ledger = computed<Ledger | null>(() => why.value?.ledger ?? run.value?.ledger ?? null);
 export const verdicts = computed<Verdict[]>(() => why.value?.verdicts ?? []);

@@ -9,6 +9,14 @@ import { Empty, Mark, Panel } from './ui';
 const QUIET_S = 30;
 const MARKS: Record<string, string> = { ok: 'ok', limited: 'warn', failed: 'bad', unknown: 'unknown', info: 'over', warn: 'warn', error: 'bad', fatal: 'bad' };
 
+/* Nothing finer than the error is claimed. */
+function offset(n: Node): string {
+  if (!n.clock) return 'not known';
+  const { offset_seconds: by, error_seconds: error } = n.clock;
+  if (!by && !error) return 'reference';
+  return Math.abs(by) < error ? `within ${seconds(error)}` : `${seconds(by)} ± ${seconds(error)}`;
+}
+
 /* A node that says nothing is not a healthy one. */
 function stateOf(n: Node, alive: boolean): { mark: string; text: string } {
   const wrong = verdicts.value.filter((v) => v.nodes.includes(n.node) && !v.until_time).length, site = nodeStates.value.get(n.node);
@@ -104,7 +112,7 @@ export function Nodes() {
                   <td><Mark state={state.mark} /> {state.text}</td>
                   <td>{list.length ? ranges(list) : n.ranks}</td>
                   <td>{ago(n.heard_time, clockNow.value)}</td>
-                  <td class="num">{n.clock ? `${seconds(n.clock.offset_seconds)} ± ${seconds(n.clock.error_seconds)}` : 'not known'}</td>
+                  <td class="num">{offset(n)}</td>
                   <td>{n.version ?? '–'}</td>
                   <td class="num">{found}</td>
                   <td>{mine.length ? mine.slice(0, 3).map((v) => <a class="verdict-link" href={link('now', run, { verdict: v.id })}>{v.kind}{v.until_time ? ' (over)' : ''}</a>) : <span class="dim">none</span>}</td>

@@ -33,9 +33,8 @@ function Evidence({ v }: { v: Verdict }) {
       <ul class="evidence" aria-label="Evidence">
         {v.because.map((line) => (
           <li>
-            <span>{line.file ? `${line.file}:${line.line}: ` : ''}{line.what}</span>
+            <div><span>{line.file ? `${line.file}:${line.line}: ` : ''}{line.what}</span><Compare text={line.what} /></div>
             <Chip tone="source">{line.source}</Chip>
-            <Compare text={line.what} />
           </li>
         ))}
       </ul>
@@ -63,9 +62,9 @@ function Evidence({ v }: { v: Verdict }) {
   );
 }
 
-function Fact({ name, label, children, note }: { name: string; label: string; children: preact.ComponentChildren; note?: string }) {
+function Fact({ name, label, children, note, wide }: { name: string; label: string; children: preact.ComponentChildren; note?: string; wide?: boolean }) {
   return (
-    <div class="fact" role="group" aria-label={label}>
+    <div class={wide ? 'fact wide' : 'fact'} role="group" aria-label={label}>
       <dt>{name}</dt>
       <dd>{children}</dd>
       {note && <small>{note}</small>}
@@ -106,8 +105,8 @@ function Facts({ v }: { v: Verdict }) {
         step {v.since_step}{v.since_time && <span class="dim"> · {clock(v.since_time)}</span>}
       </Fact>
       <Fact name="Cost" label={`What it cost: ${cost}`} note={v.cost.seconds_per_step > 0 ? `${seconds(v.cost.seconds_per_step)} of each step` : undefined}>{cost}</Fact>
-      <Fact name="Done" label={`What was done: ${done}`}>{act ? <>{act.text} <Chip>{act.state}</Chip></> : <span class="dim">{nothing}</span>}</Fact>
       {from && <Fact name={checkpointOf(v) ? 'Resumed from' : 'Can continue from'} label={`Which checkpoint: ${from}`}>checkpoint of {from}</Fact>}
+      <Fact wide={!!act && act.text.length > 30} name={act?.state === 'dry run' ? 'Would be done' : 'Done'} label={`What was done: ${done}`}>{act ? <>{act.text} <Chip>{act.state}</Chip></> : <span class="dim">{nothing}</span>}</Fact>
     </dl>
   );
 }
@@ -212,7 +211,7 @@ function Numbers() {
   const resumed = verdicts.value.map(checkpointOf).find((text) => text);
   const saved = why.value?.checkpoint;
   const verified = saved ? `step ${saved.step}` : [...verdicts.value].sort((a, b) => b.decided_step - a.decided_step).map(verifiedOf).find((text) => text);
-  const newest = resumed ? `the newest restart began at ${resumed}` : '';
+  const newest = resumed ? `restarted from ${resumed}` : '';
   const loss = losses.length ? trim4(losses[losses.length - 1]) : '–';
   const r = run.value;
   return (
@@ -226,7 +225,7 @@ function Numbers() {
       </Stat>
       <Stat name="Goodput" label={`Goodput: ${book && book.goodput !== null ? percent(book.goodput) : 'not known'}`} value={book ? percent(book.goodput) : '–'}
         note={book ? `of ${gpuShort(book.wall_seconds * book.ranks)} allocated` : undefined} />
-      <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${gpuTime(cost)}`} value={gpuShort(cost)} note={verdicts.value.length === 1 ? 'of 1 verdict' : `of ${verdicts.value.length} verdicts`} />
+      <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${cost || !verdicts.value.length ? gpuTime(cost) : 'not priced'}`} value={cost || !verdicts.value.length ? gpuShort(cost) : 'not priced'} note={verdicts.value.length === 1 ? 'of 1 verdict' : `of ${verdicts.value.length} verdicts`} tone={cost || !verdicts.value.length ? '' : 'unknown'} />
       <Stat name="Last verified checkpoint" label={`Last verified checkpoint: ${verified ?? 'not observed'}${newest ? `; ${newest}` : ''}`} value={verified ?? 'not observed'}
         tone={verified ? '' : 'unknown'} note={newest || (saved ? `read back by all ranks in ${seconds(saved.verify_seconds)}` : verified ? 'by all ranks, as of the last failure' : 'the ranks report none')} />
     </div>
@@ -278,7 +277,7 @@ function Side() {
       </Panel>
       <Panel title="Restarts" note={w.counts.attempts > 1 ? `${w.counts.attempts} attempts` : undefined}>
         {w.restarts.length ? (
-          <ul class="plain">{w.restarts.map((r) => <li>attempt {r.attempt} ended: rank {r.culprit} {r.why}</li>)}</ul>
+          <ul class="plain">{w.restarts.map((r) => <li>attempt {r.attempt} ended: {r.culprit === null ? '' : `rank ${r.culprit} `}{r.why}</li>)}</ul>
         ) : (
           <p class="dim">none</p>
         )}

@@ -37,7 +37,9 @@ const cases = {
     result(await seen(page.getByRole('table', { name: 'Findings' }).getByRole('row', { name: /one0 GPU 3 .*xid 79 error the GPU of one0 has fallen off the bus/ })), 'with what its sensors found');
     result(await seen(page.getByRole('table', { name: 'Checks' }).getByRole('row', { name: /one0 node memory prolog .*failed 1\.50 GB\/s slower than/ })), 'and what its checks said');
     await page.goto(`${url}/#/run/${run}/ledger`);
-    result(await seen(page.getByRole('group', { name: /^Learning velocity: [\d.]+(e\+\d+)? per GPU-hour/ })), 'the loss gives a learning velocity');
+    const velocity = page.getByRole('group', { name: /^Learning velocity: [\d.]+(e\+\d+)? per GPU-hour/ });
+    const shown = (await seen(velocity)) ? parseFloat((await velocity.getAttribute('aria-label')).split(': ')[1]) : 0;
+    result(Math.abs(shown - flag) < flag / 100, 'the loss gives the learning velocity of lockstep report', `${shown}, expected ${flag}`);
     result(await seen(page.getByRole('group', { name: /^MFU: not known/ })), 'and what is not known is said');
   },
 

@@ -47,10 +47,12 @@ struct live_rank {
 
 struct live_step { /* of all ranks; by step number */
     uint64_t step; /* plus one; 0: none */
-    uint32_t ranks, median_of;
+    uint32_t attempt, ranks, median_of;
     int64_t begin_real_ns, duration_ns,
         median_ns; /* median: of the ranks' own work, of median_of ranks */
-    double loss;   /* NAN: not reported */
+    double loss;   /* mean of the ranks; NAN: not reported */
+    double loss_sum;
+    uint32_t losses;
 };
 
 struct live_node {
