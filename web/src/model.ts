@@ -80,9 +80,10 @@ export const rankOf = computed(() => {
 });
 
 const STEPS_KEPT = 3000;
+export const CHECKS_READ = 1000;
 let current = '';
 
-async function pages<T extends { cursor: number }>(path: string, field: string, most: number): Promise<T[]> {
+async function pages<T>(path: string, field: string, most: number): Promise<T[]> {
   const rows: T[] = [];
   for (let after = 0; rows.length < most; ) {
     const answer = await get<Record<string, T[]> & { next: number | null }>(`${path}?limit=1000${after ? `&after=${after}` : ''}`);
@@ -126,19 +127,12 @@ async function readRun(name: string): Promise<void> {
     trouble.value = '';
   });
   await readSteps(path);
-  const [meta, all] = await Promise.all([
-    get<MatrixMeta>(`runs/${path}/matrix`).catch(() => null),
-    get<{ nodes: Node[] }>(`runs/${path}/nodes?limit=1000`),
-  ]);
-  if (current !== name) return;
-  batch(() => {
-    matrix.value = meta;
-    nodes.value = all.nodes;
-  });
+  const meta = await get<MatrixMeta>(`runs/${path}/matrix`).catch(() => null);
+  if (current === name) matrix.value = meta;
 }
 
 /* Where ranks are changes with an attempt only, and the rows of a large job are megabytes. */
-let rankAt = 0, rankAttempts = 0;
+let rankAt = 0, rankAttempts = 0, nodesAt = 0;
 async function readRanks(name: string): Promise<void> {
   const known = ranks.value.length, attempts = run.value?.attempts ?? 0;
   if (known && attempts === rankAttempts && Date.now() - rankAt < (known < 1000 ? 10000 : 60000)) return;
@@ -146,6 +140,13 @@ async function readRanks(name: string): Promise<void> {
   rankAttempts = attempts;
   const rows = await pages<Rank>(`runs/${encodeURIComponent(name)}/ranks`, 'ranks', 300000);
   if (current === name) ranks.value = rows;
+}
+/* Their clocks change slowly, so only the view of nodes asks often. */
+async function readNodeRows(name: string, view: View): Promise<void> {
+  if (nodes.value.length && Date.now() - nodesAt < (view !== 'nodes' ? 30000 : nodes.value.length < 500 ? 0 : 5000)) return;
+  nodesAt = Date.now();
+  const rows = await pages<Node>(`runs/${encodeURIComponent(name)}/nodes`, 'nodes', 100000);
+  if (current === name) nodes.value = rows;
 }
 async function readLedgers(name: string): Promise<void> {
   const path = `runs/${encodeURIComponent(name)}`;
@@ -162,7 +163,7 @@ async function readNodes(name: string): Promise<void> {
   const path = `runs/${encodeURIComponent(name)}`;
   const [found, checked, states] = await Promise.all([
     get<{ findings: Finding[] }>(`${path}/findings?limit=200&newest_first=true`).catch(() => ({ findings: [] as Finding[] })),
-    get<{ checks: Check[] }>(`${path}/checks?limit=1000&newest_first=true`).catch(() => ({ checks: [] as Check[] })),
+    get<{ checks: Check[] }>(`${path}/checks?limit=${CHECKS_READ}&newest_first=true`).catch(() => ({ checks: [] as Check[] })),
     get<{ nodes: NodeState[] }>('node-states').catch(() => ({ nodes: [] as NodeState[] })),
   ]);
   if (current !== name) return;
@@ -186,6 +187,7 @@ export async function refresh(): Promise<void> {
     if (name) {
       await readRun(name);
       await readRanks(name);
+      await readNodeRows(name, view);
       if (view === 'ledger') await readLedgers(name);
       if (view === 'nodes') await readNodes(name);
     }
@@ -227,7 +229,7 @@ export function begin(): void {
     shown = next;
     if (name && name !== current) {
       current = name;
-      rankAt = 0;
+      rankAt = nodesAt = 0;
       batch(() => {
         why.value = null;
         run.value = null;

@@ -1,10 +1,10 @@
 // now.tsx - is the job healthy; if not: what is wrong, since when, why, what it costs, and what was done.
 // SPDX-License-Identifier: Apache-2.0
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { clock, count, dateTime, gpuShort, gpuTime, percent, ranges, seconds, trim } from './format';
 import { clockNow, judged, ledger, link, open, route, run, steps, verdicts, why } from './model';
 import type { Verdict, Why } from './types';
-import { Chip, Copy, Empty, Mark, Panel, Spark, Stat } from './ui';
+import { Chip, Copy, Empty, Mark, More, Panel, Spark, Stat } from './ui';
 import { comparison, sentence, severity, who } from './words';
 import { LedgerBar } from './ledger';
 
@@ -115,9 +115,12 @@ export function Card({ v, expanded }: { v: Verdict; expanded: boolean }) {
   const [shown, setShown] = useState(expanded);
   const state = severity(v);
   const at = `v-${v.id}`;
-  const linked = route.value.params.get('verdict') === v.id;
+  const linked = route.value.params.get('verdict') === v.id, box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (linked) box.current?.scrollIntoView({ block: 'nearest' });
+  }, [linked]);
   return (
-    <article class={`card ${state} ${linked ? 'linked' : ''}`} id={at} aria-label={`${v.kind}: ${sentence(v)}${v.until_time ? ', over' : ''}`}>
+    <article ref={box} class={`card ${state} ${linked ? 'linked' : ''}`} id={at} aria-label={`${v.kind}: ${sentence(v)}${v.until_time ? ', over' : ''}`}>
       <header>
         <Mark state={state} size={14} />
         <span class="kind">{v.kind}</span>
@@ -294,7 +297,10 @@ function Side() {
   );
 }
 
+const CARDS_SHOWN = 50, EXPANDED = 5; // of open verdicts; the others open by a click
+
 export function Now() {
+  const [most, setMost] = useState(CARDS_SHOWN);
   const w = why.value;
   if (!w) return <Empty title="Reading the run …" />;
   const wrong = open.value, over = verdicts.value.filter((v) => v.until_time);
@@ -305,9 +311,11 @@ export function Now() {
       <Numbers />
       <div class="columns">
         <main>
-          {wrong.map((v) => <Card key={v.id} v={v} expanded />)}
+          {wrong.slice(0, most).map((v, i) => <Card key={v.id} v={v} expanded={i < EXPANDED || v.id === asked} />)}
+          <More shown={most} of={wrong.length} what="open verdicts" more={setMost} />
           {over.length > 0 && <h2 class="section">Over <span class="dim">{over.length}</span></h2>}
-          {over.map((v, i) => <Card key={v.id} v={v} expanded={v.id === asked || (!wrong.length && i === 0)} />)}
+          {over.filter((v, i) => i < most || v.id === asked).map((v, i) => <Card key={v.id} v={v} expanded={v.id === asked || (!wrong.length && i === 0)} />)}
+          <More shown={most} of={over.length} what="verdicts" more={setMost} />
           {!verdicts.value.length && (
             <div class="calm">
               <p>No verdict{w.alive ? ' so far' : ''}.</p>

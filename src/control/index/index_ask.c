@@ -175,13 +175,22 @@ int64_t index_nodes(struct index *index, const struct index_query *query, index_
     struct node_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    question_add(&question,
-                 "SELECT node.id, run.name, node.node, version, hello_real,"
-                 " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
-                 " heard_real, rate, traffic"
-                 " FROM node JOIN run ON run.id = node.run WHERE 1");
-    if (query->run && query->run[0])
-        question_add_text(&question, " AND run.name = ?", query->run);
+    question_add(&question, "SELECT node.id, run.name, node.node, version, hello_real,");
+    if (query->run && query->run[0]) {
+        /* One pass over the ranks: one for each node takes a second of the controller at 16,384 ranks on 2,048 nodes. */
+        question_add_text(&question,
+                          " coalesce(held.ranks, 0), heard_real, rate, traffic"
+                          " FROM node JOIN run ON run.id = node.run"
+                          " LEFT JOIN (SELECT node, count(*) AS ranks FROM rank" OF_RUN
+                          " GROUP BY node) AS held ON held.node = node.node",
+                          query->run);
+        question_add_text(&question, " WHERE run.name = ?", query->run);
+    } else {
+        question_add(
+            &question,
+            " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
+            " heard_real, rate, traffic FROM node JOIN run ON run.id = node.run WHERE 1");
+    }
     if (query->node && query->node[0])
         question_add_text(&question, " AND node.node = ?", query->node);
     question_add_page(&question, query, "node.id", 0);
