@@ -60,8 +60,16 @@ keys F4
 keys Enter
 keys 2
 waits "the verdicts" '^OPEN .*straggler: rank 2'
+screen
+has "what does not fit is marked" '^OPEN .{74}>$' "$TAP/out"
 keys Enter
-waits "one of them, whole" 'to do: '
+waits "one of them" '^ +device compute '
+keys End
+advice=$("$LOCKSTEP" why --json live | python3 -c 'import json, sys
+print([v["advice"] for v in json.load(sys.stdin)["verdicts"] if v["kind"] == "straggler"][0])')
+whole() { screen && tr -s ' \n' ' ' <"$TAP/out" | grep -qF -- "to do: $advice"; }
+await whole
+tap_result $? "to its end, and no word is broken"
 keys Enter
 keys Tab
 waits "the ledger" '^  productive +[0-9.]+ +[0-9.]+ %'

@@ -130,6 +130,7 @@ static int save_index(struct saved_page *save, const char *run_dir, struct err *
 
 struct save_rows {
     struct json_object *list;
+    uint64_t last; /* cursor of the newest rank */
 };
 
 static int save_add(struct save_rows *rows, struct json_object *row)
@@ -145,9 +146,20 @@ static int save_run_row(void *arg, const struct index_run *row)
     return save_add(arg, root);
 }
 
+/* Where it is: what it did last is of no use any more, and a large job has many. */
 static int save_rank_row(void *arg, const struct index_rank *row)
 {
-    return save_add(arg, rank_json(row));
+    static const char *const kept[] = { "rank", "attempt", "node", "layout" };
+    struct json_object *all = rank_json(row), *root = json_object_new_object(), *value;
+    struct save_rows *rows = arg;
+
+    for (size_t i = 0; i < COUNT(kept); i++) {
+        if (json_object_object_get_ex(all, kept[i], &value))
+            json_object_object_add(root, kept[i], json_object_get(value));
+    }
+    json_object_put(all);
+    rows->last = row->cursor;
+    return save_add(rows, root);
 }
 
 static int save_step_row(void *arg, const struct index_step *row)
@@ -217,6 +229,21 @@ static void save_answer(struct saved_page *save, const char *tail, struct json_o
     json_object_object_add(save->answers, path, root);
 }
 
+/* An answer of the index has at most 10,000 of them. */
+static int64_t save_ranks(struct saved_page *save, struct err *err)
+{
+    struct save_rows rows = { .list = json_object_new_array() };
+    int64_t count;
+
+    do {
+        const struct index_query query = { .run = save->run, .limit = 10000, .after = rows.last };
+
+        count = index_ranks(save->index, &query, save_rank_row, &rows, err);
+    } while (count > 0);
+    save_page(save, "ranks", "ranks", rows.list);
+    return count;
+}
+
 static int save_rows(struct saved_page *save, struct err *err)
 {
     struct index_query query = { .run = save->run, .limit = 10000 };
@@ -234,7 +261,8 @@ static int save_rows(struct saved_page *save, struct err *err)
         count = function(save->index, &query, each, &rows, err);                                   \
         save_page(save, name, field, rows.list);                                                   \
     }
-    SAVE_LIST(index_ranks, save_rank_row, "ranks", "ranks", 10000, false)
+    if (count >= 0)
+        count = save_ranks(save, err);
     SAVE_LIST(index_nodes, save_node_row, "nodes", "nodes", 10000, false)
     SAVE_LIST(index_steps, save_step_row, "steps", "steps", SAVE_STEPS, true)
     SAVE_LIST(index_ledgers, save_ledger_row, "ledger", "ledgers", SAVE_LEDGERS, true)
