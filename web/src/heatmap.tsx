@@ -14,7 +14,7 @@ import { severity, who } from './words';
 
 type Sort = 'rank' | 'node' | 'stage' | 'worst';
 interface Window { x0: number; x1: number; y0: number; y1: number } // columns and rows of level 0, as real numbers
-const LEFT = 78, TOP = 30, BOTTOM = 26;
+const LEFT = 78, TOP = 30, BOTTOM = 26, HEAD_RANKS = 64;
 
 /* ---- colours: from the background over blue and orange to near white, even in lightness ---- */
 
@@ -153,8 +153,12 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   const meta = tiles.meta, { run, params } = route.value;
   const canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 900, height: 420 });
-  const [zoom, setZoom] = useState<Window | null>(null); // null: everything, and on with the newest
+  const [zoom, setZoom] = useState<Window | null>(headOf(sort)); // null: everything, and on with the newest
   const [hover, setHover] = useState<{ x: number; y: number; cell: Cell } | null>(null);
+  /* The worst of thousands of ranks would be a line at the upper edge. */
+  function headOf(by: Sort): Window | null {
+    return by === 'worst' && meta.ranks > 4 * HEAD_RANKS ? { x0: 0, x1: Math.max(meta.columns, 24), y0: 0, y1: HEAD_RANKS } : null;
+  }
   const grid = useRef<Grid | null>(null), kept = useRef<Kept>({ key: '', worstOf: null, worst: [], sheetKey: '', sheet: null });
   const placed = usePlaced(run);
   const view: Window = zoom ?? { x0: Math.max(0, meta.columns - Math.max(meta.columns, 1)), x1: Math.max(meta.columns, 24), y0: 0, y1: meta.ranks };
@@ -451,16 +455,16 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   return (
     <div class="heat">
       <div class="toolbar" role="toolbar" aria-label="Heatmap">
-        <label>Sort <select value={sort} onChange={(e) => setParams({ sort: e.currentTarget.value })}>
+        <label>Sort <select value={sort} onChange={(e) => { setParams({ sort: e.currentTarget.value }); setZoom(headOf(e.currentTarget.value as Sort)); }}>
           <option value="rank">by rank</option><option value="node">by node</option><option value="stage">by pipeline stage</option><option value="worst">worst first</option>
         </select></label>
         <span class="group">
           <button type="button" onClick={() => zoomBy(0.6)} aria-label="Zoom in">+</button>
           <button type="button" onClick={() => zoomBy(1.7)} aria-label="Zoom out">−</button>
-          <button type="button" onClick={() => setZoom(null)} aria-label="Show all steps" disabled={!zoom}>All</button>
+          <button type="button" onClick={() => setZoom(null)} aria-label="Show all ranks and steps" disabled={!zoom}>All</button>
           <button type="button" onClick={() => setZoom({ x0: Math.max(0, meta.columns - 120), x1: Math.max(120, meta.columns), y0: 0, y1: meta.ranks })}>Last 120</button>
         </span>
-        <span class="dim">{count(meta.ranks)} {meta.ranks === 1 ? 'rank' : 'ranks'} × {count(meta.columns)} steps{grid.current && grid.current.level > 0 ? `, each cell the worst of ${2 ** grid.current.level} steps${grid.current.per > 1 ? ` × ${grid.current.per} ranks` : ''}` : ''}</span>
+        <span class="dim">{view.y1 - view.y0 < meta.ranks ? `${count(Math.round(view.y1 - view.y0))} of ` : ''}{count(meta.ranks)} {meta.ranks === 1 ? 'rank' : 'ranks'} × {count(meta.columns)} steps{grid.current && grid.current.level > 0 ? `, each cell the worst of ${2 ** grid.current.level} steps${grid.current.per > 1 ? ` × ${grid.current.per} ranks` : ''}` : ''}</span>
         <Scale />
       </div>
       <div class="canvas" ref={box}>

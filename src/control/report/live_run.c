@@ -324,7 +324,7 @@ static int live_follow(struct live_run *live, struct err *err)
     if (result < 0)
         return result == -ENOENT ? 0 : result;
     live->inode = (uint64_t)now.st_ino;
-    live->log_bytes = (uint64_t)now.st_size;
+    live->log_bytes = live->old_bytes = (uint64_t)now.st_size;
     live->decode_from = live->log_bytes > DECODE_BYTES ? live->log_bytes - DECODE_BYTES : 0;
     return 0;
 }
@@ -348,8 +348,8 @@ int live_run_read(struct live_run *live, int64_t budget_ns, struct err *err)
         if (++count % BATCH == 0)
             used_ns = time_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns;
     }
-    /* More than a slice of new facts at once is too much to look at each step. */
-    if (result == 1 && spool_reader_offset(live->reader) > live->decode_from &&
+    /* More than a slice of new facts at once is too much to look at each step; what was there before somebody looked is not new. */
+    if (result == 1 && spool_reader_offset(live->reader) > live->old_bytes &&
         live->stride < LIVE_STEPS / 2)
         live->stride *= 2;
     return result;
