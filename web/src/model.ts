@@ -80,6 +80,7 @@ export const rankOf = computed(() => {
 });
 
 const STEPS_KEPT = 3000;
+const LEDGERS_KEPT = 2000;
 export const CHECKS_READ = 1000;
 let current = '';
 
@@ -150,11 +151,13 @@ async function readNodeRows(name: string, view: View): Promise<void> {
 }
 async function readLedgers(name: string): Promise<void> {
   const path = `runs/${encodeURIComponent(name)}`;
-  const rows = await get<{ ledgers: LedgerRow[] }>(`${path}/ledger?limit=1000&newest_first=true`);
+  // Over the whole run at first, then what comes; read anew when that has become long.
+  const known = ledgers.value.length < LEDGERS_KEPT ? ledgers.value : [];
+  const rows = await get<{ ledgers: LedgerRow[] }>(`${path}/ledger?${known.length ? `limit=1000&after=${known[known.length - 1].cursor}` : 'limit=500&spread=true'}`);
   const first = saved ? steps.value : firstSteps.value.length < 100 ? (await get<{ steps: Step[] }>(`${path}/steps?limit=100`)).steps : firstSteps.value;
   if (current !== name) return;
   batch(() => {
-    ledgers.value = [...rows.ledgers].sort((a, b) => a.cursor - b.cursor);
+    ledgers.value = [...(saved ? [] : known), ...rows.ledgers].sort((a, b) => a.cursor - b.cursor);
     firstSteps.value = first;
   });
 }

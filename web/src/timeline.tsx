@@ -12,8 +12,8 @@ import { color, Empty, Panel, theme } from './ui';
 
 const LEFT = 132, LANE = 15, GAP = 9, TOP = 24, PEERS_READ = 31, PEERS_SHOWN = 5;
 const COLORS: Record<string, string> = {
-  data: '#c9b83f', forward: '#4f8fd0', backward: '#6f7fd8', optimizer: '#3d9a82', checkpoint: '#8b7fd6', eval: '#5f9ea0', gc: '#b5446e', init: '#7a8699',
-  'comm-init': '#7a8699', compile: '#a0522d', collective: '#d98a3d', p2p: '#cf6f6f', other: '#7a8699',
+  data: '#c9b83f', forward: '#4f8fd0', backward: '#6f7fd8', optimizer: '#3d9a82', checkpoint: '#8b7fd6', eval: '#5f9ea0', gc: '#c9638c', init: '#7a8699',
+  'comm-init': '#7a8699', compile: '#bd6a45', collective: '#d98a3d', p2p: '#cf6f6f', other: '#7a8699',
 };
 const colorOf = (item: Item) => COLORS[item.kind === 'collective' || item.kind === 'p2p' ? item.kind : item.name] ?? COLORS.other;
 

@@ -421,6 +421,8 @@ int64_t index_evidence(struct index *index, const struct index_query *query,
 
 /* ---- ledgers ---- */
 
+#define LEDGERS_SPREAD 99 /* where no limit is given */
+
 struct ledger_asker {
     index_ledger_call *call;
     void *arg;
@@ -448,6 +450,15 @@ int64_t index_ledgers(struct index *index, const struct index_query *query, inde
     question_add_text(&question, "SELECT id, real, payload FROM ledger" OF_RUN, query->run);
     question_add_range(&question, "real", (uint64_t)MAX(0, query->real_from_ns),
                        (uint64_t)MAX(0, query->real_to_ns));
+    if (query->spread) { /* by number: only their ids are walked, not what is in them */
+        question_add_text(&question,
+                          " AND id IN (SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id)"
+                          " AS number, count(*) OVER () AS all_rows FROM ledger" OF_RUN ")",
+                          query->run);
+        question_add_number(&question,
+                            " WHERE number = all_rows OR number % (all_rows / ? + 1) = 0)",
+                            query->limit ? MAX(query->limit, 2) - 1 : LEDGERS_SPREAD);
+    }
     question_add_page(&question, query, "id", 0);
     return question_run(index, &question, give_ledger, &asker, err);
 }

@@ -708,6 +708,54 @@ static void records_are_told_apart_by_who_sent_them(void **state)
     index_close(index);
 }
 
+struct ledgers { /* as many seconds of wall time as its number */
+    double first, last;
+    unsigned gap;
+};
+
+static int take_ledger(void *arg, const struct index_ledger *row)
+{
+    struct ledgers *seen = arg;
+
+    if (seen->last > 0)
+        seen->gap = MAX(seen->gap, (unsigned)(row->ledger.wall_seconds - seen->last));
+    else
+        seen->first = row->ledger.wall_seconds;
+    seen->last = row->ledger.wall_seconds;
+    return 0;
+}
+
+/* The page shows a run of weeks by a few hundred of its ledgers. */
+static void ledgers_of_a_long_run_are_spread_over_it(void **state)
+{
+    const struct place *place = *state;
+    struct spool_writer *log;
+    struct index *index;
+
+    assert_int_equal(spool_writer_open(place->dir.log.text, CONTROL_SENDER, &log, NULL), 0);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        struct ledger ledger = { .ranks = 1, .wall_seconds = (double)i };
+        struct buf payload = { 0 };
+
+        ledger_put(&payload, &ledger);
+        record_write(log, control_sender(), i - 1, FRAME_LEDGER, &payload);
+    }
+    spool_writer_close(log);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    follow_all(index, place->run);
+    for (uint32_t limit = 2; limit < 1500; limit = limit * 3 / 2) {
+        const struct index_query query = { .run = "r1", .spread = true, .limit = limit };
+        struct ledgers seen = { 0 };
+        int64_t got = index_ledgers(index, &query, take_ledger, &seen, NULL);
+
+        assert_in_range(got, MIN(limit / 2, 1000), MIN(limit, 1000));
+        assert_true(seen.last == 1000);
+        assert_true(seen.first <= 1000 / limit * 2 + 2 || limit < 4);
+        assert_true(seen.gap <= 1000 / limit * 2 + 2 || limit < 4);
+    }
+    index_close(index);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
 
 int main(void)
@@ -716,6 +764,7 @@ int main(void)
         TEST(it_says_what_the_log_says),
         TEST(ranks_that_are_heard_late_are_in_the_matrix),
         TEST(nodes_of_a_large_job_are_counted_at_once),
+        TEST(ledgers_of_a_long_run_are_spread_over_it),
         TEST(in_many_lives_it_says_the_same),
         TEST(what_happens_to_the_file_costs_nothing),
         TEST(a_damaged_page_is_made_anew),

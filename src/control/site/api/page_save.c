@@ -256,8 +256,9 @@ static int save_rows(struct saved_page *save, struct err *err)
 #define SAVE_LIST(function, each, name, field, most, newest)                                       \
     if (count >= 0) {                                                                              \
         rows.list = json_object_new_array();                                                       \
-        query =                                                                                    \
-            (struct index_query){ .run = save->run, .limit = (most), .newest_first = (newest) };   \
+        query = (struct index_query){                                                              \
+            .run = save->run, .limit = (most), .newest_first = (newest), .spread = true            \
+        };                                                                                         \
         count = function(save->index, &query, each, &rows, err);                                   \
         save_page(save, name, field, rows.list);                                                   \
     }
