@@ -13,6 +13,9 @@ export function seconds(s: number | null | undefined): string {
   return `${trim(s / 86400)} d`;
 }
 
+/* How long something lasted, of which nobody needs the tenths. */
+export const span = (s: number): string => (s < 10 || s >= 119.5 ? seconds(Math.max(0, s)) : `${Math.round(s)} s`);
+
 export function trim(n: number): string {
   const a = Math.abs(n);
   return a >= 100 ? n.toFixed(0) : a >= 10 ? n.toFixed(1) : n.toFixed(2);

@@ -22,12 +22,12 @@ const KEYS: Record<string, View> = { '1': 'now', '2': 'heatmap', '3': 'timeline'
 const keyOf = (view: View) => Object.keys(KEYS).find((key) => KEYS[key] === view);
 
 function Live() {
-  const state = connection.value;
+  const state = connection.value, ended = state === 'live' && why.value !== null && !why.value.alive;
   const text = {
-    connecting: 'connecting', live: why.value && !why.value.alive ? 'run ended' : 'live', lost: `connection lost ${ago(new Date(lostAt.value).toISOString(), clockNow.value)}, retrying`,
+    connecting: 'connecting', live: ended ? 'run ended' : 'live', lost: `connection lost ${ago(new Date(lostAt.value).toISOString(), clockNow.value)}, retrying`,
     denied: 'not logged in', saved: `saved ${saved?.made ?? ''}`,
   }[state];
-  return <span class={`connection ${state}`} role="status" aria-label={`Connection: ${text}`}><i />{text}</span>;
+  return <span class={`connection ${ended ? 'ended' : state}`} role="status" aria-label={`Connection: ${text}`}><i />{text}</span>;
 }
 
 function Top() {

@@ -1,7 +1,7 @@
 // now.tsx - is the job healthy; if not: what is wrong, since when, why, what it costs, and what was done.
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { clock, count, dateTime, gpuShort, gpuTime, percent, ranges, seconds, trim } from './format';
+import { clock, count, dateTime, gpuShort, gpuTime, percent, ranges, seconds, span, trim } from './format';
 import { clockNow, judged, ledger, link, open, route, run, steps, verdicts, why } from './model';
 import type { Verdict, Why } from './types';
 import { Chip, Copy, Empty, Mark, More, Panel, Spark, Stat } from './ui';
@@ -88,7 +88,9 @@ export function checkpointOf(v: Verdict): string {
 function decided(v: Verdict): { text: string; state: string } | null {
   const d = (why.value?.decisions ?? []).filter((one) => one.answers === v.id && one.action !== 'alert').pop();
   if (!d) return null;
-  return d.state === 'dry-run' ? { text: `would ${d.action.replace(/-/g, ' ')}: ${d.why ?? 'no reason recorded'}`, state: 'dry run' } : { text: `${d.action.replace(/-/g, ' ')}: ${d.why ?? ''}`, state: d.outcome ?? d.state };
+  const rule = /^([a-z0-9][a-z0-9-]*): (.*)$/s.exec(d.why ?? ''); // "RULE: reason"
+  const text = `${d.action.replace(/-/g, ' ')}${rule ? `, by the rule ${rule[1]}: ${rule[2]}` : d.why ? `: ${d.why}` : ''}`;
+  return d.state === 'dry-run' ? { text: `would ${text}`, state: 'dry run' } : { text, state: d.outcome ?? d.state };
 }
 
 function Facts({ v }: { v: Verdict }) {
@@ -101,7 +103,7 @@ function Facts({ v }: { v: Verdict }) {
   return (
     <dl class="facts">
       <Fact name="Which" label={`Which rank: ${who(v)}`} note={v.device ?? v.group ?? undefined}>{who(v)}</Fact>
-      <Fact name="Since" label={`Since when: ${since}`} note={v.until_time ? `over after ${seconds(lasted)}` : v.since_time ? `for ${seconds(Math.max(0, Math.round(lasted)))}` : undefined}>
+      <Fact name="Since" label={`Since when: ${since}`} note={v.until_time ? `over after ${span(lasted)}` : v.since_time ? `for ${span(lasted)}` : undefined}>
         step {v.since_step}{v.since_time && <span class="dim"> · {clock(v.since_time)}</span>}
       </Fact>
       <Fact name="Cost" label={`What it cost: ${cost}`} note={v.cost.seconds_per_step > 0 ? `${seconds(v.cost.seconds_per_step)} of each step` : undefined}>{cost}</Fact>
