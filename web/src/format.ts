@@ -8,7 +8,7 @@ export function seconds(s: number | null | undefined): string {
   if (a < 0.0009995) return `${trim(s * 1e6)} µs`;
   if (a < 0.9995) return `${trim(s * 1e3)} ms`;
   if (a < 119.5) return `${trim(s)} s`;
-  if (a < 7199) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  if (a < 3599.5) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
   if (a < 172800) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
   return `${trim(s / 86400)} d`;
 }

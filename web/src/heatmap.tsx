@@ -350,8 +350,15 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
       ctx.fillRect(left, TOP - 9, Math.max(2, right - left), 3);
       ctx.beginPath();
       const shape = state === 'bad' ? [[0, -11], [5, -21], [10, -11]] : [[0, -16], [5, -22], [10, -16], [5, -10]]; // as everywhere on the page
-      for (const [dx, dy] of shape) ctx.lineTo(left + dx, TOP + dy);
-      ctx.fill();
+      if (state === 'over') {
+        ctx.arc(left + 5, TOP - 16, 4, 0, 7);
+        ctx.strokeStyle = ctx.fillStyle;
+        ctx.lineWidth = 1.5;
+        ctx.stroke();
+      } else {
+        for (const [dx, dy] of shape) ctx.lineTo(left + dx, TOP + dy);
+        ctx.fill();
+      }
       ctx.font = '11px ' + color('font');
       ctx.textAlign = 'left';
       ctx.textBaseline = 'middle';

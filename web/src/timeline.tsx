@@ -104,7 +104,10 @@ function useDetail(run: string, column: number | null, rank: number, chosen: str
     const ask = () => {
       const others = chosenRanks(chosen).filter((r) => r !== rank), list = [rank, ...(others.length ? others : peersOf(rank))];
       void get<StepDetail>(`runs/${encodeURIComponent(run)}/steps/${column}?ranks=${list.join()}`)
-        .then((answer) => { if (!stale) setDetail(answer); })
+        .then((answer) => { // a saved page has the ranks that it has
+          const asked = answer.ranks.filter((r) => list.includes(r.rank));
+          if (!stale) setDetail(asked.length > 1 ? { ...answer, ranks: asked } : answer);
+        })
         .catch((e: unknown) => { if (!stale) { setDetail(null); setError(e instanceof HttpError ? e.message : 'the controller does not answer'); } });
     };
     setError('');

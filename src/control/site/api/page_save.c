@@ -37,6 +37,15 @@
 #define STYLE_LINK "<link rel=\"stylesheet\" href=\"app.css\">\n"
 #define SCRIPT_LINK "<script src=\"app.js\" defer></script>\n"
 
+enum {
+    LAYOUT_TENSOR = 5,
+    LAYOUT_STAGE = 6
+}; /* indices in index_rank.layout */
+
+struct saved_place { /* of a rank in the layout of the job */
+    uint32_t rank, stage, tensor;
+};
+
 struct saved_page {
     char run[64];
     struct path directory, copy; /* temporary; the run's in it */
@@ -45,6 +54,8 @@ struct saved_page {
     struct matrix *matrix;
     struct json_object *answers, *tiles, *notes;
     struct run_summary summary;
+    struct saved_place *place; /* of ranks with a layout, by number */
+    size_t places, place_room;
     size_t tile_bytes;
     unsigned whole_from; /* this level and coarser ones are whole */
 };
@@ -57,6 +68,7 @@ static void save_fini(struct saved_page *save)
     json_object_put(save->tiles);
     json_object_put(save->notes);
     run_report_fini(&save->summary);
+    free(save->place);
     if (save->directory.text[0])
         tree_remove(save->directory.text);
 }
@@ -130,7 +142,8 @@ static int save_index(struct saved_page *save, const char *run_dir, struct err *
 
 struct save_rows {
     struct json_object *list;
-    uint64_t last; /* cursor of the newest rank */
+    struct saved_page *save; /* of ranks */
+    uint64_t last;           /* cursor of the newest rank */
 };
 
 static int save_add(struct save_rows *rows, struct json_object *row)
@@ -159,6 +172,11 @@ static int save_rank_row(void *arg, const struct index_rank *row)
     }
     json_object_put(all);
     rows->last = row->cursor;
+    if (row->has_layout &&
+        ARRAY_FIT(rows->save->place, rows->save->place_room, rows->save->places + 1))
+        rows->save->place[rows->save->places++] =
+            (struct saved_place){ row->rank, row->layout[LAYOUT_STAGE],
+                                  row->layout[LAYOUT_TENSOR] };
     return save_add(rows, root);
 }
 
@@ -232,7 +250,7 @@ static void save_answer(struct saved_page *save, const char *tail, struct json_o
 /* An answer of the index has at most 10,000 of them. */
 static int64_t save_ranks(struct saved_page *save, struct err *err)
 {
-    struct save_rows rows = { .list = json_object_new_array() };
+    struct save_rows rows = { .list = json_object_new_array(), .save = save };
     int64_t count;
 
     do {
@@ -429,22 +447,57 @@ static int save_matrix(struct saved_page *save, struct err *err)
 
 /* ---- single steps ---- */
 
-static void save_timeline(struct saved_page *save, const struct verdict *verdict)
+static uint32_t save_neighbours(const struct saved_page *save, uint32_t middle,
+                                uint32_t rank[static SAVE_TIMELINE_RANKS])
 {
-    uint64_t column = save_verdict_column(save, verdict->decided_step);
-    uint32_t rank[SAVE_TIMELINE_RANKS], count = 0,
-                                        world = save->matrix ? matrix_ranks(save->matrix) : 0,
-                                        middle = verdict->rank_count ? verdict->rank[0] : 0, first;
-    struct json_object *root = NULL;
-    char tail[48];
+    uint32_t world = save->matrix ? matrix_ranks(save->matrix) : 0, count = 0;
+    uint32_t first = middle > SAVE_TIMELINE_RANKS / 2 ? middle - SAVE_TIMELINE_RANKS / 2 : 0;
 
-    snprintf(tail, sizeof(tail), "/steps/%" PRIu64, column);
-    first = middle > SAVE_TIMELINE_RANKS / 2 ? middle - SAVE_TIMELINE_RANKS / 2 : 0;
     first = world > SAVE_TIMELINE_RANKS ? MIN(first, world - SAVE_TIMELINE_RANKS) : 0;
     while (count < SAVE_TIMELINE_RANKS && first + count < world) {
         rank[count] = first + count;
         count++;
     }
+    return count;
+}
+
+/* The rank and those nearest to it that do the same: same stage and tensor index, as the page compares them.  0: the layout is not
+ * known.
+ */
+static uint32_t save_peers(const struct saved_page *save, uint32_t middle,
+                           uint32_t rank[static SAVE_TIMELINE_RANKS])
+{
+    const struct saved_place *place = save->place;
+    size_t at = 0, low, high;
+    uint32_t count = 0;
+
+    while (at < save->places && place[at].rank != middle)
+        at++;
+    if (at == save->places)
+        return 0;
+    rank[count++] = middle;
+    for (low = at, high = at + 1; (low || high < save->places) && count < SAVE_TIMELINE_RANKS;) {
+        bool down = low && (high == save->places ||
+                            middle - place[low - 1].rank <= place[high].rank - middle);
+        const struct saved_place *next = down ? &place[--low] : &place[high++];
+
+        if (next->stage == place[at].stage && next->tensor == place[at].tensor)
+            rank[count++] = next->rank;
+    }
+    return count;
+}
+
+static void save_timeline(struct saved_page *save, const struct verdict *verdict)
+{
+    uint64_t column = save_verdict_column(save, verdict->decided_step);
+    uint32_t rank[SAVE_TIMELINE_RANKS], count, middle = verdict->rank_count ? verdict->rank[0] : 0;
+    struct json_object *root = NULL;
+    char tail[48];
+
+    snprintf(tail, sizeof(tail), "/steps/%" PRIu64, column);
+    count = save_peers(save, middle, rank);
+    if (count < 2)
+        count = save_neighbours(save, middle, rank);
     if (column != UINT64_MAX && count &&
         step_detail_json(save->index, &save->dir, column, rank, count, &root, NULL) == 0)
         save_answer(save, tail, root);
