@@ -213,13 +213,15 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   });
 
   /* The cells as a picture of one pixel each. */
-  function sheetOf(g: Grid): OffscreenCanvas {
+  function sheetOf(g: Grid): HTMLCanvasElement {
     const tall = Math.round(py * (devicePixelRatio || 1)), key = `${typical} ${theme.value} ${tall}`;
     if (kept.current.sheet && kept.current.sheetKey === key) return kept.current.sheet;
     const lut = table(typical, theme.value), shown = reduceRows(g, tall);
     const image = new ImageData(g.width, Math.max(1, shown.height)), out = new Uint32Array(image.data.buffer);
     for (let i = 0; i < shown.cells.length; i++) out[i] = lut[shown.cells[i]];
-    const sheet = new OffscreenCanvas(image.width, image.height);
+    const sheet = document.createElement('canvas'); // browsers of 2022 have no OffscreenCanvas
+    sheet.width = image.width;
+    sheet.height = image.height;
     sheet.getContext('2d')!.putImageData(image, 0, 0);
     kept.current.sheetKey = key;
     kept.current.sheet = sheet;
@@ -515,7 +517,7 @@ function describe(code: number, median: number): string {
 }
 
 interface Worst { rank: number; most: number; share: number; column: number }
-interface Kept { key: string; worstOf: Grid | null; worst: Worst[]; sheetKey: string; sheet: OffscreenCanvas | null } // what a frame leaves to the next
+interface Kept { key: string; worstOf: Grid | null; worst: Worst[]; sheetKey: string; sheet: HTMLCanvasElement | null } // what a frame leaves to the next
 
 function worstRanks(g: Grid | null, typical: number): Worst[] {
   if (!g) return [];
