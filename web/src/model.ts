@@ -177,6 +177,14 @@ async function readNodes(name: string): Promise<void> {
   });
 }
 
+/* The table of a large site is megabytes, and on each of its runs something happens every second. */
+let runsAt = 0;
+async function readRuns(): Promise<void> {
+  if (runs.value && runs.value.length >= 200 && Date.now() - runsAt < 10000) return;
+  runsAt = Date.now();
+  runs.value = (await pages<Run>('runs', 'runs', 5000)).reverse();
+}
+
 let reading = false, again = false;
 export async function refresh(): Promise<void> {
   if (reading) {
@@ -186,7 +194,7 @@ export async function refresh(): Promise<void> {
   reading = true;
   try {
     const { run: name, view } = route.value;
-    if (!name || view === 'runs') runs.value = (await pages<Run>('runs', 'runs', 5000)).reverse();
+    if (!name || view === 'runs') await readRuns();
     if (name) {
       await readRun(name);
       await readRanks(name);
