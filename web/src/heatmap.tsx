@@ -502,7 +502,7 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
           ) : <p class="dim">No rank is more than 5 % above the median in these steps.</p>}
         </Panel>
         <Panel title="Verdicts">
-          {verdicts.value.length ? <ul class="plain">{verdicts.value.slice(0, 12).map((v) => <li><a href={link('now', run, { verdict: v.id })}>{v.kind}</a> {who(v)}, step {v.since_step}</li>)}</ul> : <p class="dim">none</p>}
+          {verdicts.value.length ? <ul class="plain">{verdicts.value.slice(0, 12).map((v) => <li><a href={link('now', run, { verdict: v.id })}>{v.kind}</a> {who(v)}, step {v.since_step}</li>)}{verdicts.value.length > 12 && <li class="dim">and {verdicts.value.length - 12} more</li>}</ul> : <p class="dim">none</p>}
         </Panel>
       </div>
     </div>

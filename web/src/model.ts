@@ -237,6 +237,7 @@ export function begin(): void {
   effect(() => {
     const { run: name, view } = route.value, next = `${name}/${view}`;
     if (next === shown) return; // another cell was chosen
+    if (shown) scrollTo(0, 0);
     shown = next;
     if (name && name !== current) {
       current = name;
