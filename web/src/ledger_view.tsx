@@ -11,7 +11,7 @@ import { Mfu, MfuQuestion } from './mfu';
 import { color, Empty, Panel, Stat, theme } from './ui';
 import { sentence, severity } from './words';
 
-const AXIS = 48, LANES_SHOWN = 24; // pixels left of the chart; verdicts below it
+const AXIS = 48, EDGE = 26, LANES_SHOWN = 24; // pixels left and right of the chart; verdicts below it
 const LOSSES_MOST = 100; // that are averaged at each end, as in lockstep report
 
 /* Which kinds of verdicts explain a bucket. */
@@ -106,7 +106,7 @@ function OverTime() {
     const width = element.clientWidth;
     const axis = { stroke: color('dim'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `11px ${color('font')}` };
     const plot = new uPlot({
-      width, height: 220, cursor: { points: { show: false }, y: false }, legend: { show: false }, padding: [8, 8, 0, 0],
+      width, height: 220, cursor: { points: { show: false }, y: false }, legend: { show: false }, padding: [8, EDGE, 0, 0],
       scales: { x: { time: true }, y: { range: [0, 100] } },
       axes: [{ ...axis, values: (_, values) => values.map((v) => clock(new Date(v * 1000).toISOString())), size: 26, space: 80 }, { ...axis, values: (_, values) => values.map((v) => `${v} %`), size: AXIS }],
       series: [{}, ...shown.map((b) => ({ label: b.name, stroke: b.color, fill: b.color, width: 0, points: { show: false } })).reverse()],

@@ -2,6 +2,7 @@
 //
 // usage: lockstep demo --name llama-7b --nodes 2 --layout tp=2,pp=1,dp=4 --step-ms 250 --steps 5000 -f kill:rank=4,step=60 -f gpu-slow:rank=5,step=100,factor=1.5
 //        CHROMIUM=/usr/bin/chromium node web/test/pictures.mjs "$LOCKSTEP_STATE/runs/llama-7b" docs/pictures      when it has 200 steps
+//        pngquant --force --ext .png --quality 75-98 docs/pictures/*.png
 // SPDX-License-Identifier: Apache-2.0
 import { basename } from 'node:path';
 import { controlOf, linkOf, openBrowser } from './browser.mjs';
