@@ -27,7 +27,8 @@
 #define SITE_FAULT_NS (600 * NS_PER_S)
 #define SITE_FAULT_SHARE 0.05
 
-unsigned node_stage_rank(const char *stage)
+/* Stages by how much they test; 0: no stage that tests something. */
+static unsigned node_stage_rank(const char *stage)
 {
     static const char *const stages[] = { "quick", "prolog", "deep", "burn" };
 

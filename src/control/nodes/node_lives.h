@@ -60,8 +60,6 @@ void node_lives_request(struct site_node *node, const struct request *request);
 void node_lives_carry(struct site_node *node, const struct node_life *life);
 
 bool node_is_out_by_us(const struct site_node *node);
-/* Stages by how much they test; 0: no stage that tests something. */
-unsigned node_stage_rank(const char *stage);
 /* Time alone may lead it on. */
 bool node_lives_is_due(const struct site_core *core, const struct site_node *node, int64_t real_ns);
 /* True: something changed, and is to be written. */
