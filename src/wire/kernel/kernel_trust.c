@@ -122,8 +122,10 @@ static const char *kernel_path_or_quote(const char *text, const char *end)
 /* Behind these words stands the name of a process or of a file. */
 static const char *kernel_name_begin(const char *text, const char *end, bool of_process)
 {
-    static const char *const words[] = { " Comm: ",         " comm ",        "INFO: task ",
-                                         "Killed process ", "Kill process ", "Sending SIGBUS to ",
+    static const char *const words[] = { " Comm: ",       " comm ",
+                                         " comm=",        " process ",
+                                         "INFO: task ",   "Killed process ",
+                                         "Kill process ", "Sending SIGBUS to ",
                                          "Killing " };
     const char *first = end;
 

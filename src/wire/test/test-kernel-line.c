@@ -426,6 +426,11 @@ static void a_sentence_about_a_program_is_no_fault_whatever_its_name_is(void **s
         "6,1,5000013,-;EXT4-fs warning (device sda1): ext4_dx_add_entry:2571: inode #12: comm "
         "BTRFS "
         "critical: Directory index full, reach max htree level :2",
+        "6,1,5000013,-;SELinux: unrecognized netlink message: protocol=0 nlmsg_type=0 "
+        "sclass=netlink_route_socket pid=42 comm=forced readonly",
+        "6,1,5000013,-;amdgpu 0000:03:00.0: amdgpu:  for process VRAM is lost pid 42 thread VRAM "
+        "is "
+        "lost pid 42",
         "6,1,5000013,-;amdgpu: port 1(wedged) entered disabled state",
         "6,1,5000013,-;amdgpu: renamed from wedged",
         "6,1,5000013,-;amdgpu: (slave wedged): Enslaving as a backup interface with a down link",
