@@ -141,6 +141,32 @@ bool device_nic(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "1-1.3:1.0": an interface of a USB device */
+static bool device_is_usb(const char *text)
+{
+    static const char digits[] = "0123456789", port[] = "0123456789.";
+    size_t bus = strspn(text, digits), ports, configuration;
+
+    if (!bus || text[bus] != '-')
+        return false;
+    ports = strspn(text + bus + 1, port);
+    text += bus + 1 + ports;
+    configuration = *text == ':' ? strspn(text + 1, digits) : 0;
+    if (!ports || !configuration || text[1 + configuration] != '.')
+        return false;
+    text += configuration + 2;
+    return isdigit((unsigned char)*text) && !text[strspn(text, digits)];
+}
+
+/* The name of a process that looks like it is cut after 15 bytes: no place and word of a fault fit into it. */
+static bool device_is_place(const char *text)
+{
+    char address[KERNEL_DEVICE];
+
+    return device_is_usb(text) || (scan_pci_in(text, text + strlen(text), true, address) &&
+                                   strncmp(text, address, strlen(address)) == 0);
+}
+
 /* "r8152 1-1.3:1.0 eth1: ...", "atlantic 0000:81:00.0 enp129s0: ...": as the kernel begins the messages of any interface */
 bool device_netdev(const struct kernel_scan *scan, struct kernel_event *event)
 {
@@ -150,13 +176,11 @@ bool device_netdev(const struct kernel_scan *scan, struct kernel_event *event)
 
     scan_word(at, scan->end, " ", driver, sizeof(driver));
     at += strlen(driver) + 1;
-    if (!driver[0] || at >= scan->end)
+    if (!driver[0] || strchr(driver, ':') || at >= scan->end)
         return false;
     scan_word(at, scan->end, " ", place, sizeof(place));
     at += strlen(place) + 1;
-    bytes = strlen(place);
-    if (!bytes || !strchr(place, ':') || place[bytes - 1] == ':' ||
-        !isdigit((unsigned char)place[bytes - 1]) || at >= scan->end)
+    if (!device_is_place(place) || at >= scan->end)
         return false;
     scan_word(at, scan->end, " ", name, sizeof(name));
     bytes = strlen(name);
