@@ -122,8 +122,10 @@ static bool kernel_line_begins(const struct kernel_scan *scan, const char *words
 static bool kernel_is_nic(const struct kernel_scan *scan)
 {
     static const char *const drivers[] = {
-        "mlx5",  "mlx4", "infiniband", "ib",    "bnxt", "ice ", "i40e",  "ixgbe", "igb",
-        "e1000", "tg3",  "efa",        "irdma", "hns",  "qed",  "ionic", "ena",   "be2net"
+        "mlx5",  "mlx4",  "infiniband", "ib",    "bnxt",     "ice ", "i40e",     "ixgbe", "igb",
+        "e1000", "tg3",   "efa",        "irdma", "hns",      "qed",  "ionic",    "ena",   "be2net",
+        "igc",   "cxgb4", "hfi1",       "gv",    "virtio_n", "enic", "atlantic", "sfc",   "bnx2x",
+        "iavf",  "idpf",  "mana",       "hinic", "r8169",    "erdma"
     };
 
     for (size_t i = 0; i < COUNT(drivers); i++) {
