@@ -193,6 +193,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("r8169 ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("erdma ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("now running without any active interface", NIC, FABRIC, ERROR, INSPECT, NIC, "network link down", device_bond),
+    RULE("link status down for interface", NIC, FABRIC, ERROR, INSPECT, NIC, "network link down", device_bond),
     RULE("link status definitely down", NIC, FABRIC, ERROR, INSPECT, NIC, "network link down", device_bond),
     RULE("Link is Down", NIC, FABRIC, ERROR, INSPECT, NIC, "network link down", device_carrier),
     RULE("Link is down", NIC, FABRIC, ERROR, INSPECT, NIC, "network link down", device_carrier),

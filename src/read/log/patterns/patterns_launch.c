@@ -24,6 +24,9 @@
 #define BACKOFF                                                                                    \
     "Read how the container ended: kubectl logs --previous, and Last State in kubectl describe "   \
     "pod."
+#define NOT_THERE                                                                                  \
+    "Check the path of the program and its environment (module, conda, container) on that node, "  \
+    "not where the job was submitted."
 #define COMPLETED(pattern)                                                                         \
     {                                                                                              \
         pattern, LOG_EVENT_COMPLETED, 0, 90, NULL, NULL, read_completed                            \
@@ -59,6 +62,8 @@ const struct log_pattern patterns_launch[] = {
       "Check that all ranks use the same MPI, and were started by its launcher (mpirun, srun "
       "--mpi=pmix).",
       NULL },
+    { "execve(): *No such file or directory", LOG_EVENT_ERROR, LAYER_FRAMEWORK, 80,
+      "a program is not there on a node: No such file or directory", NOT_THERE, NULL },
     EXIT("trainer process with rank=[#] was aborted", read_paddle),
     EXIT("exitCode: #", read_container),
     EXIT("exited with code #", read_container),
@@ -75,6 +80,7 @@ const struct log_pattern patterns_launch[] = {
     EXIT("_job_complete: JobId=* WEXITSTATUS #", read_slurmctld),
     EXIT("exited on signal #", read_mpirun),
     EXIT("mpirun noticed that process rank #", read_mpirun),
+    EXIT("mpiexec noticed that process rank #", read_mpirun),
     EXIT("prterun noticed that process rank #", read_mpirun),
     EXIT("KILLED BY SIGNAL: #", read_mpirun),
     EXIT("RANK # PID # RUNNING AT", read_mpirun),
