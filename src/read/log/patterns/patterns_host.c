@@ -311,6 +311,7 @@ const struct log_pattern patterns_host[] = {
 
     /* Results. */
     WRONG("Loss is nan, stopping", 92, "the loss is NaN"),
+    WRONG("Loss is inf, stopping", 92, "the loss is infinite"),
     WRONG("loss is nan or inf", 88, "the loss is NaN or infinite"),
     WRONG("found NaN in local grad norm", 92, "gradients are NaN"),
     WRONG("found Inf in local grad norm", 92, "gradients are infinite"),

@@ -219,7 +219,7 @@ bool read_mpi_abort(const struct log_line *line, struct log_event *event)
     if (!patterns_rank_ok(rank))
         return false;
     event->rank = (uint32_t)rank;
-    event->value = line_number_after(line, "MPI_COMM_WORLD, ", 1);
+    event->value = 1; /* the number is the program's own, and no signal */
     snprintf(event->cause, sizeof(event->cause), "called MPI_Abort");
     return true;
 }
