@@ -72,42 +72,49 @@ static bool words_is_drm_error(const struct kernel_scan *scan)
            scan_find(scan->after, scan->end, "*ERROR*");
 }
 
+/* "GPU HANG: ecode 12:1:0020fffe, in python3 [1676]", "Timedout job: seqno=..., in python3 [1676]": any program that computes
+ * for too long, or reads what it does not own, has the driver say so.
+ */
+static bool words_drm_of_work(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    static const char *const of_work[WORDS_MAX] = { "GPU HANG", "Timedout job", "CAT error",
+                                                    "hang detected", "for hang on" };
+    const char *in = scan_find(scan->text, scan->end, " in ");
+    const char *pid = in ? scan_find(in, scan->end, " [") : NULL;
+
+    if (!words_any(scan, of_work))
+        return false;
+    event->class = FINDING_CLASS_APP;
+    event->severity = FINDING_ERROR;
+    event->action = ACTION_RESTART;
+    if (pid) {
+        scan_word(in + 4, pid, "", event->process, sizeof(event->process));
+        scan_pid(pid + 2, scan->end, event);
+    }
+    return true;
+}
+
 /* Drivers of AMD, Intel and Habana.  What fails while they ask for clocks and temperatures, and what they report after a
  * reset, hurts nobody.
  */
 bool words_drm(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = {
-        { "Fatal error",
-          "failed to respond",
-          "failed to response",
-          "not done with your previous",
-          "eset failed",
-          "VRAM is lost",
-          "unrecoverable",
-          "hang detected",
-          "device_ip_init failed",
-          "hardware error",
-          "ECC Fatal",
-          "GPU HANG",
-          "wedged",
-          "Timedout job",
-          "heartbeat failed",
-          "reset request timed out",
-          "CAT error",
-          "Going to reset device",
-          "resume failed",
-          "load tmr failed",
-          "hw_init failed",
-          "init failed",
-          "hw start failed" },
+        { "Fatal error", "failed to respond", "failed to response", "not done with your previous",
+          "eset failed", "VRAM is lost", "unrecoverable", "device_ip_init failed", "hardware error",
+          "ECC Fatal", "wedged", "heartbeat failed", "reset request timed out",
+          "Going to reset device", "resume failed", "load tmr failed", "hw_init failed",
+          "init failed", "hw start failed" },
         { "succeeded", "correctable hardware errors detected in total", "optional" }
     };
 
     if (scan->found != scan->text && !words_is_drm_error(scan))
         return false;
-    if (!words_any(scan, words.failed) || words_any(scan, words.innocent))
+    if (words_any(scan, words.innocent) ||
+        !(words_drm_of_work(scan, event) || words_any(scan, words.failed)))
         return false;
+    if (scan_has(scan, "VRAM is lost")) /* after every reset of the whole GPU */
+        event->severity = FINDING_ERROR;
     scan_pci_in(scan->text, scan->end, false, event->device);
     return true;
 }
