@@ -21,6 +21,9 @@
         pattern, LOG_EVENT_SIGNAL, layer, confidence, cause, advice, more                          \
     }
 
+#define KUBE_NODE                                                                                  \
+    "Check the node: kubectl describe node, its kubelet and kernel log; cordon it if it stays "    \
+    "away, and start the job elsewhere."
 #define BACKOFF                                                                                    \
     "Read how the container ended: kubectl logs --previous, and Last State in kubectl describe "   \
     "pod."
@@ -94,7 +97,7 @@ const struct log_pattern patterns_launch[] = {
     DIED("The actor is dead because", "an actor of Ray died"),
     DIED("Worker unexpectedly exits with a connection error code", "a worker of Ray died"),
     DIED("The node*dead*heartbeats", "a node of Ray sends no heartbeats"),
-    DIED("has been marked dead because the detector has missed too many heartbeats",
+    DIED("has been marked dead because*missed too many heartbeats",
          "a node of Ray sends no heartbeats"),
 
     SIGNAL("Segmentation fault (core dumped)", LAYER_USER_CODE, 85, "segmentation fault",
@@ -131,6 +134,16 @@ const struct log_pattern patterns_launch[] = {
            "killed (exit status 137: SIGKILL), mostly for lack of memory", ADVICE_KILLED, NULL),
     SIGNAL("exit status 137", LAYER_UNKNOWN, 65,
            "killed (exit status 137: SIGKILL), mostly for lack of memory", ADVICE_KILLED, NULL),
+    { "#/# NodeLost ", LOG_EVENT_ERROR, LAYER_UNKNOWN, 70, "Kubernetes lost the node of a pod",
+      KUBE_NODE, NULL },
+    { "which was running pod*is unresponsive", LOG_EVENT_ERROR, LAYER_UNKNOWN, 80,
+      "Kubernetes lost the node of a pod", KUBE_NODE, NULL },
+    { "Warning*NodeNotReady", LOG_EVENT_ERROR, LAYER_UNKNOWN, 70, "a node is not ready", KUBE_NODE,
+      NULL },
+    { " NotReady *v#.#.#", LOG_EVENT_ERROR, LAYER_UNKNOWN, 60, "a node is not ready", KUBE_NODE,
+      NULL },
+    { "TaintManagerEviction", LOG_EVENT_ERROR, LAYER_UNKNOWN, 60,
+      "Kubernetes removed a pod from its node", KUBE_NODE, NULL },
     { "CrashLoopBackOff", LOG_EVENT_ERROR, LAYER_UNKNOWN, 35,
       "a container fails again and again (CrashLoopBackOff)", BACKOFF, NULL },
     { "Back-off restarting failed container", LOG_EVENT_ERROR, LAYER_UNKNOWN, 35,
