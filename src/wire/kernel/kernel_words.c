@@ -14,7 +14,7 @@
 #include "wire/kernel/kernel_private.h"
 #include "wire/verdict.h"
 
-#define WORDS_MAX 34
+#define WORDS_MAX 40
 
 struct kernel_words {
     const char *failed[WORDS_MAX];   /* one of these stands in a line about a failure */
@@ -53,14 +53,30 @@ static bool words_is_counter(const struct kernel_scan *scan)
 /* The driver also says much about requests of programs that it refuses; only these are about the GPU itself. */
 bool words_nvrm(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    static const struct kernel_words words = {
-        { "cannot proceed with booting", "annot initialize GSP", "to be reset", "needs a reset",
-          "bad register read", "GPU is lost", "GPU lost", "not responding", "in a bad state",
-          "unrecoverable", "Uncorrectable", "Timed out waiting", "annot attach gpu", "bailing out",
-          "failed to wait for", "GSP Timeout", "heartbeat timed out", "timeout error",
-          "request_irq() failed" },
-        { "Rate limiting", "off the bus", "Assertion failed: 0 @" }
-    };
+    static const struct kernel_words words = { { "cannot proceed with booting",
+                                                 "annot initialize GSP",
+                                                 "to be reset",
+                                                 "needs a reset",
+                                                 "bad register read",
+                                                 "GPU is lost",
+                                                 "GPU lost",
+                                                 "not responding",
+                                                 "in a bad state",
+                                                 "unrecoverable",
+                                                 "Uncorrectable",
+                                                 "Timed out waiting",
+                                                 "annot attach gpu",
+                                                 "bailing out",
+                                                 "failed to wait for",
+                                                 "GSP Timeout",
+                                                 "heartbeat timed out",
+                                                 "timeout error",
+                                                 "request_irq() failed",
+                                                 "RPC timeout",
+                                                 "failed to execute",
+                                                 "FULLCHIP_RESET" },
+                                               { "Rate limiting", "off the bus",
+                                                 "Assertion failed: 0 @" } };
 
     return words_failed(scan, &words) && gpu_driver(scan, event);
 }
@@ -128,17 +144,38 @@ bool words_dpc(const struct kernel_scan *scan, struct kernel_event *event)
     return words_any(scan, failed) && device_pci(scan, event);
 }
 
-/* "mlx5_core 0000:01:00.0: handle_hca_cap failed": a step of the driver's own start, named by its function and nothing else */
-static bool words_is_step(const struct kernel_scan *scan)
+/* "failed", "failed: -34", "failed, error -5": a status of the kernel behind it is no more than its reason. */
+static const char *words_before_failed(const struct kernel_scan *scan)
 {
     static const char failed[] = " failed";
     const size_t bytes = sizeof(failed) - 1;
     const char *at = scan->end;
+
+    while (at > scan->text && isdigit((unsigned char)at[-1]))
+        at--;
+    if (at < scan->end && at > scan->text && at[-1] == '-') {
+        at--;
+        while (at > scan->text && strchr(" :=,", at[-1]))
+            at--;
+    } else {
+        at = scan->end;
+    }
+    if (at - scan->text < (ptrdiff_t)bytes || memcmp(at - bytes, failed, bytes) != 0)
+        return NULL;
+    return at - bytes;
+}
+
+/* "mlx5_core 0000:01:00.0: handle_hca_cap failed", "ice 0000:e2:00.1: ice_init_interrupt_scheme failed: -34": a step of the driver's
+ * own start, named by its function and nothing else
+ */
+static bool words_is_step(const struct kernel_scan *scan)
+{
+    const char *at = words_before_failed(scan);
     bool joined = false;
 
-    if (at - scan->text < (ptrdiff_t)bytes || memcmp(at - bytes, failed, bytes) != 0)
+    if (!at || scan_has(scan, "sriov"))
         return false;
-    for (at -= bytes; at > scan->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_'); at--)
+    for (; at > scan->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_'); at--)
         joined |= at[-1] == '_';
     return joined && at - scan->text > 2 && at[-1] == ' ' && at[-2] == ':';
 }
@@ -177,7 +214,11 @@ static const struct kernel_words words_of_nics = {
       "is disabled on this device",
       "Entering Safe Mode",
       "PORT_DOWN",
-      "Link down reason" },
+      "Link down reason",
+      "nitialization FAILED",
+      "nitialization failed",
+      "ouldn't open port",
+      "failed to allocate command entry" },
     { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink", "max timeout" }
 };
 
@@ -365,7 +406,8 @@ bool words_ata(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = {
         { "failed to IDENTIFY", "revalidation failed", "softreset failed", "hardreset failed",
-          "disable device", "limiting SATA link speed", "failed to set xfermode",
+          "disable device", "limiting SATA link speed", "failed to set xfermode", "error: { UNC",
+          "error: { IDNF", "error: { ICRC",
           ": disabled" }, /* a port that is turned off has other words: "port disabled" */
         { NULL }
     };
@@ -378,7 +420,8 @@ bool words_ext4(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = {
         { "I/O error", "Data will be lost", "potential data loss", "allocation failed",
-          "unable to read", "can't read", "error loading journal", "journal has aborted" },
+          "unable to read", "can't read", "error loading journal", "journal has aborted",
+          "bad geometry" },
         { NULL }
     };
 
