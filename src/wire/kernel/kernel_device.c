@@ -466,6 +466,12 @@ bool device_not_ready(const struct kernel_scan *scan, struct kernel_event *event
            scan_pci_in(scan->text, scan->found, true, event->device);
 }
 
+/* "sd 0:2:6:0: [sdg]  Result: hostbyte=DID_BAD_TARGET driverbyte=DRIVER_OK"; requests that the disk refuses have DID_OK. */
+bool device_host_byte(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    return !scan_find(scan->found, scan->end, "hostbyte=DID_OK") && device_scsi(scan, event);
+}
+
 /* "mlx5_core: probe of 0000:41:00.0 failed with error -22", "nvme 0000:41:00.0: probe with driver nvme failed with error -5";
  * drivers of other devices hurt no job.
  */

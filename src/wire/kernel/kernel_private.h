@@ -81,6 +81,7 @@ bool device_cifs(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_xfs(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_slot(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_not_ready(const struct kernel_scan *scan, struct kernel_event *event);
+bool device_host_byte(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_probe(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_syndrome(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_dpc(const struct kernel_scan *scan, struct kernel_event *event);

@@ -124,6 +124,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("temperature above threshold", THERMAL, HARDWARE, WARN, INSPECT, THERMAL, "CPU too hot, its clock is throttled", host_thermal),
     RULE("temperature is above threshold", THERMAL, HARDWARE, WARN, INSPECT, THERMAL, "CPU too hot, its clock is throttled", host_thermal),
     RULE("Temperature above threshold", THERMAL, HARDWARE, WARN, INSPECT, THERMAL, "CPU too hot, its clock is throttled", host_thermal),
+    RULE("HARDWARE PROTECTION shutdown (Temp", THERMAL, HARDWARE, FATAL, REPAIR, THERMAL, "critical temperature, the node shuts down", NULL),
     RULE("Critical temperature reached", THERMAL, HARDWARE, FATAL, REPAIR, THERMAL, "critical temperature, the node shuts down", host_thermal),
     RULE("critical temperature reached", THERMAL, HARDWARE, FATAL, REPAIR, THERMAL, "critical temperature, the node shuts down", host_thermal),
 
@@ -169,6 +170,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("igb ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("ena ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("efa ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
+    RULE("ib", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("infiniband ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("igc ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
     RULE("e1000e ", NIC, FABRIC, ERROR, INSPECT, NIC, "network adapter failed", words_nic),
@@ -227,6 +229,13 @@ const struct kernel_rule kernel_rules[] = {
     RULE("I/O error, dev ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk error", device_block),
     RULE("critical medium error, dev ", BLOCK, STORAGE, ERROR, REPAIR, STORAGE, "disk cannot read or write a sector", device_block),
     RULE("blocked FC remote port time out", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "a path to disks is lost", NULL),
+    RULE("SCSI error : <", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", NULL),
+    RULE("SCSI error: return code = ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_scsi),
+    RULE("Result: hostbyte=DID_", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_host_byte),
+    RULE("task abort FAILED", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk does not respond", device_scsi),
+    RULE("task abort: FAILED", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk does not respond", device_scsi),
+    RULE("device offline error, dev ", BLOCK, STORAGE, FATAL, REPAIR, STORAGE, "disk is offline", device_block),
+    RULE("INTEGRITY AEAD ERROR", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "data on a disk is damaged", NULL),
     RULE("critical target error, dev ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk error", device_block),
     RULE("critical nexus error, dev ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk error", device_block),
     RULE("critical space allocation error, dev ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk is full", device_block),
@@ -280,6 +289,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("mpt3sas_", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
 
     /* File systems. */
+    RULE("journal commit I/O error", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system got an error of its disk", NULL),
     RULE("EXT4-fs error", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system error", device_filesystem),
     RULE("EXT4-fs warning", FILESYSTEM, STORAGE, WARN, INSPECT, STORAGE, "file system got an error of its disk", device_ext4_io),
     RULE("EXT4-fs (", FILESYSTEM, STORAGE, ERROR, INSPECT, STORAGE, "file system error", words_ext4),

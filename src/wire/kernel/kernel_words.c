@@ -218,7 +218,10 @@ static const struct kernel_words words_of_nics = {
       "nitialization FAILED",
       "nitialization failed",
       "ouldn't open port",
-      "failed to allocate command entry" },
+      "failed to allocate command entry",
+      "failed to allocate device",
+      "failed to initialize",
+      "ouldn't register" },
     { "recovered", " set to", "non-fatal", "successful", "imeout value", "devlink", "max timeout" }
 };
 
@@ -320,6 +323,10 @@ bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
                                                  "adapter reset",
                                                  "unrecoverable",
                                                  "is not operational",
+                                                 "appears hung",
+                                                 "/CRIT)",
+                                                 "/FATAL)",
+                                                 "/DEAD)",
                                                  " failure at " },
                                                { "SUCCESS", "success", "uccessfully", "completed",
                                                  " set to", "imeout value" } };
@@ -336,13 +343,29 @@ bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
  */
 bool words_remote_fs(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    static const struct kernel_words words = {
-        { "reclaim failed", "lease expired failed", "lease failed", "recovery failed", "end error",
-          "mount failed", "timed out", "imeout", "not respond", "unreachable", "No task to wake",
-          "ommunication error", "onnection lost", "has expired", "econnect failed",
-          "connection refused", "onnect failed", "recv error", "fileid changed" },
-        { "Registering", "imeout value", " set to", "enabled", "enabling" }
-    };
+    static const struct kernel_words words = { { "reclaim failed",
+                                                 "lease expired failed",
+                                                 "lease failed",
+                                                 "recovery failed",
+                                                 "end error",
+                                                 "mount failed",
+                                                 "timed out",
+                                                 "imeout",
+                                                 "not respond",
+                                                 "unreachable",
+                                                 "No task to wake",
+                                                 "ommunication error",
+                                                 "onnection lost",
+                                                 "has expired",
+                                                 "econnect failed",
+                                                 "connection refused",
+                                                 "onnect failed",
+                                                 "recv error",
+                                                 "fileid changed",
+                                                 "connecting to socket",
+                                                 "sending data on socket" },
+                                               { "Registering", "imeout value", " set to",
+                                                 "enabled", "enabling" } };
 
     (void)event;
     return words_failed(scan, &words);
@@ -432,7 +455,8 @@ bool words_xfs(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const struct kernel_words words = {
         { "I/O error", "I/O Error", "Internal error", "writeback error", "log mount failed",
-          "recovery failed", "Failing async write", "page discard", "Block device removal" },
+          "recovery failed", "Failing async write", "page discard", "Block device removal",
+          "run xfs_repair" },
         { "User initiated" }
     };
 
