@@ -39,6 +39,31 @@ assert checkpoints.wait(timeout=90), checkpoints.last_error
 if rank == 0:
     print("found", found and found.step, "sum", sum(p.sum().item() for p in model.parameters()))
 """
+DRIFT = BEGIN + """
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 4))
+parallel = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.Adam(model.parameters())
+checkpoints = lockstep.Checkpointer(directory, replicated=True)
+found = checkpoints.load_latest(model=model, optimizer=optimizer)
+if found:
+    print("found", found.step)
+    if rank < 2 and sys.argv[2] == "buffers":
+        assert model[1].running_mean.tolist() == found.extra, (model[1].running_mean.tolist(), found.extra)
+else:
+    for step in range(3):
+        parallel(torch.rand(5, 6) + 10 * rank).square().sum().backward()  # BatchNorm's statistics differ
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 1 and rank == 1 and sys.argv[2] != "buffers":
+            with torch.no_grad():
+                if sys.argv[2] == "parameter":
+                    model[2].weight[3, 7] += 1e-3
+                else:
+                    optimizer.state[model[0].weight]["exp_avg"][0, 0] += 1e-3
+        assert checkpoints.save(step, model=model, optimizer=optimizer, extra=model[1].running_mean.tolist()), checkpoints.last_error
+        print(step, checkpoints.wait("verified", 90) or checkpoints.last_error)
+        dist.barrier()
+"""
 SHARDS = BEGIN + """
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.device_mesh import init_device_mesh
@@ -141,6 +166,26 @@ def replicas_save_slices_and_load_the_same_step(place):
     assert alone.startswith("found 5"), alone
     done = subprocess.run([LOCKSTEP, "ckpt", "verify", place + "/ckpt"], capture_output=True, text=True)
     equal(done.returncode, 0, done.stdout + done.stderr)
+
+
+@test
+def buffers_are_each_ranks_own(place):
+    for out in ranks(DRIFT, 2, place + "/ckpt", "buffers"):
+        equal(out.splitlines(), ["0 True", "1 True", "2 True"])
+    for world in 2, 3, 1:
+        for out in ranks(DRIFT, world, place + "/ckpt", "buffers"):
+            equal(out, "found 2\n")
+
+
+@test
+def replicas_that_differ_are_no_checkpoint(place):
+    for what, tensor in ("parameter", "model.2.weight"), ("moment", "optimizer.state.0.exp_avg"):
+        outs = ranks(DRIFT, 2, place + "/" + what, what)
+        said = [line for out in outs for line in out.splitlines() if line.startswith("1 ")]
+        assert any("replicas differ: tensor %s of rank " % tensor in line for line in said), outs
+        assert all(out.startswith("0 True\n") for out in outs), outs
+        for out in ranks(DRIFT, 2, place + "/" + what, what):
+            equal(out, "found 0\n")
 
 
 @test
