@@ -282,6 +282,40 @@ def a_damaged_point_is_brought_again(place):
         assert "wrong checksum" in errors, errors
 
 
+FOREIGN = """#!/bin/sh
+case "$*" in
+*slow*) sleep 2; echo '{"step": 3}'; echo '{"step": 7}' ;;
+*bad*) printf 'words \\033[2J of another machine\\n' >&2; exit 1 ;;
+*odd*) echo '[1]' ;;
+*) for step in '"9"' -4 true 8.5 null 18446744073709551616 7; do echo "{\\"step\\": $step}"; done ;;
+esac
+"""
+ASK = """
+from lockstep.checkpoint.sources import Sources
+asked = []
+def agree(value):
+    asked.append(value)
+    return [value]
+found = Sources(["http://slow/1", "http://bad/", "http://odd/", "http://numbers/", "http://slow/2", "http://slow/3"], ".", 0, True)._steps(agree)
+print({step: [source[0] for source in sources] for step, sources in sorted(found.items())})
+print(asked[-1], len(asked) < 9)
+"""
+
+
+@test
+def sources_are_asked_together_and_their_words_taken_with_care(place):
+    with open(place + "/lockstep", "w") as file:
+        file.write(FOREIGN)
+    os.chmod(place + "/lockstep", 0o755)
+    done = subprocess.run([PYTHON, "-c", ASK], env=dict(os.environ, PYTHONPATH=PACKAGE, LOCKSTEP_PROGRAM=place + "/lockstep"),
+                          text=True, capture_output=True, timeout=100)
+    slow = ["http://slow/1", "http://slow/2", "http://slow/3"]
+    equal(done.stdout.splitlines()[:1], [str({3: slow, 7: [slow[0], "http://numbers/", *slow[1:]]})], done.stderr)
+    assert done.stdout.splitlines()[1].startswith("False True"), done.stdout
+    assert "lockstep: http://bad/: words ?[2J of another machine" in done.stderr, repr(done.stderr)
+    assert "lockstep: http://odd/: " in done.stderr, done.stderr
+
+
 def need_dtensor():
     try:
         import torch.distributed.tensor  # noqa: F401
