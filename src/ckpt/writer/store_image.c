@@ -105,8 +105,8 @@ static int store_room_take(int fd, uint64_t bytes, struct err *err)
     while (result == -EINTR);
     if (result == -EOPNOTSUPP || result == -ENOSYS || result == -EINVAL)
         return 0;
-    return result < 0 ? err_set(err, result, "%llu bytes: %s", (unsigned long long)bytes,
-                                strerror(-result))
+    return result < 0 ? err_set(err, result, "no room for %llu bytes: %s",
+                                (unsigned long long)bytes, strerror(-result))
                       : 0;
 }
 
