@@ -234,8 +234,9 @@ struct lockstep_ckpt_status {
     char device[192]; /* "" without tensors on a GPU; "pinned"; "not pinned, because ..." */
     uint64_t
         memory_bytes; /* of the last restore: bytes of files that came from memory (arena_hold_s) */
-    char
-        failure[256]; /* of the newest save that failed or was cancelled, "step N: why"; "": none */
+    uint64_t
+        compared; /* slices of other replicas in the last save; 0 also without memory for them */
+    char failure[256]; /* of the newest save that failed or was cancelled: "step N: why" */
 };
 
 LOCKSTEP_API int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt,

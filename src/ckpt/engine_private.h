@@ -46,6 +46,7 @@ struct lockstep_ckpt {
     struct ckpt_blob *blob;
     size_t blobs, blob_room;
     bool laid_out;
+    bool uncompared;        /* the memory does not suffice for slices of other replicas */
     struct manifest layout; /* what this rank saves, in the order of the file; names are borrowed */
     size_t *order;          /* of the layout: index of the registered tensor */
     struct buf header;

@@ -52,7 +52,7 @@ int replica_slices_choose(struct lockstep_ckpt *ckpt, uint64_t step, struct err 
     struct manifest *layout = &ckpt->layout;
 
     layout->slices = 0;
-    for (size_t i = 0; i < layout->tensors; i++) {
+    for (size_t i = 0; !ckpt->uncompared && i < layout->tensors; i++) {
         struct replica_slice slice;
 
         if (!replica_slice_of(ckpt, i, step, &slice))
@@ -61,6 +61,7 @@ int replica_slices_choose(struct lockstep_ckpt *ckpt, uint64_t step, struct err 
             return err_nomem(err);
         layout->slice[layout->slices++] = slice;
     }
+    ckpt->status.compared = layout->slices;
     return 0;
 }
 

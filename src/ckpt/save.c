@@ -113,10 +113,25 @@ static void save_held_release(const struct lockstep_ckpt *ckpt)
         poll(NULL, 0, HELD_LOOK_MS); /* its memory is counted as used until then */
 }
 
+/* With slices of other replicas if the memory suffices: a save that is not compared is better than none. */
+static int save_arena_make(struct lockstep_ckpt *ckpt, struct err *err)
+{
+    uint64_t slices = replica_slices_room(ckpt), draft = save_draft_room(ckpt, err);
+    int result = -ENOMEM;
+
+    if (slices)
+        result = arena_create(&ckpt->arena, manifest_slices_at(&ckpt->layout) + slices, draft,
+                              ckpt->settings.images, err);
+    ckpt->uncompared = slices && result == -ENOMEM;
+    if (!slices || ckpt->uncompared)
+        result =
+            arena_create(&ckpt->arena, ckpt->layout.file_bytes, draft, ckpt->settings.images, err);
+    return result;
+}
+
 /* A new layout needs a new arena, and the writer must be done with the old one. */
 static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
 {
-    uint64_t slices;
     int result;
 
     if (ckpt->laid_out)
@@ -129,10 +144,7 @@ static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
         return result;
     copier_arena_drop(&ckpt->copier);
     arena_destroy(&ckpt->arena);
-    slices = replica_slices_room(ckpt);
-    result = arena_create(
-        &ckpt->arena, slices ? manifest_slices_at(&ckpt->layout) + slices : ckpt->layout.file_bytes,
-        save_draft_room(ckpt, err), ckpt->settings.images, err);
+    result = save_arena_make(ckpt, err);
     if (result == 0)
         result = save_arena_prepare(ckpt, err);
     if (result == 0)

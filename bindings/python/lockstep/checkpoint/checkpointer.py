@@ -100,7 +100,7 @@ class Checkpointer:
     `model`, `optimizer`: objects with state_dict(), or state of any nesting, such as {"a": a.state_dict()}.  Saves the
     random number generators of Python, NumPy and torch as well, and loads them.  `replicated=True`: all ranks have equal
     parameters and optimizers (DistributedDataParallel), and each saves one slice of them; a save fails, with the name of the tensor,
-    if they are not equal.  Buffers are each rank's own.  `keep`: how many verified points stay.  `bytes_per_s`: limit for the writer of
+    if they are not equal (`compare=False`: that is not looked at).  Buffers are each rank's own.  `keep`: how many verified points stay.  `bytes_per_s`: limit for the writer of
     each rank; 0: none.
 
     Instead of save() at times of its own, a program may call step() at the end of every step.  It saves every `interval` steps, or
@@ -113,7 +113,7 @@ class Checkpointer:
 
     def __init__(self, directory, rank=None, world=None, keep=0, replicated=False, verify=True, interval=None, mtbf=None,
                  notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0, arena_hold=0,
-                 sources=None, bytes_per_s=0):
+                 sources=None, bytes_per_s=0, compare=True):
         import torch
 
         if interval is not None and interval != "auto" and (not isinstance(interval, int) or interval < 1):
@@ -125,15 +125,16 @@ class Checkpointer:
         self._ranks = ranks if ranks and ranks.get_world_size() > 1 else None
         self.rank = (self._ranks.get_rank() if self._ranks else 0) if rank is None else rank
         self.world = (self._ranks.get_world_size() if self._ranks else 1) if world is None else world
-        self._replicated = replicated
+        self._replicated, self._compare = replicated, compare
         self.last_error = ""
         self._begun = None  # entries and their versions, between begin() and fence()
         job = self._agree(int.from_bytes(os.urandom(7), "little") | 1)[0] if self._ranks else 0
         self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every, arena_hold,
                               bytes_per_s)
         self._apart = 0 < node_ranks < self.world
-        together = node_ranks or self.world
+        self._together = together = node_ranks or self.world
         self._sources = Sources(sources, os.fspath(directory), self.rank // together, self.rank % together == 0)
+        self._unsaid = True
         self._final = "verified" if verify else "written"  # the last stage of a save that its writer reports
         self._step_begun, self._saved_in = None, {}  # steps that are not verified yet: the number of the step in the ring
         self._failure = ""  # of the newest save that failed
@@ -186,7 +187,7 @@ class Checkpointer:
                     entry.name, entry.given.dtype, entry.given.dim()))
             return Part(stored, later=later, **entry.place.engine())
         if self._replicated and trained:
-            return Part(stored, replicas=self.world, replica=self.rank, later=later, compare=True)
+            return Part(stored, replicas=self.world, replica=self.rank, later=later, compare=self._compare)
         return Part(stored, later=later)
 
     def _described(self, model, optimizer, extra):
@@ -234,7 +235,14 @@ class Checkpointer:
             self.cancel("tensor %s changed during the copy" % changed)
             return False
         self._begun = later, versions, parts
+        self._look_compared(parts)
         return True
+
+    def _look_compared(self, parts):
+        """Says once if there is no memory for it."""
+        if self._unsaid and self._together > 1 and any(part.compare for part in parts.values()) and not self.status()["compared"]:
+            self._unsaid = False
+            sys.stderr.write("lockstep: rank %d: replicas are not compared: no memory for the copy of one more slice\n" % self.rank)
 
     def _changed(self):
         entries, versions, _ = self._begun

@@ -46,7 +46,7 @@ class _Status(_abi.Sized):
         "verify_ns", "writer_cpu_ns")] + [("writer_pid", ctypes.c_int32), ("io", ctypes.c_char * 192),
         ("tensors", ctypes.c_uint64), ("unchanged", ctypes.c_uint64), ("pin_wait_ns", ctypes.c_uint64),
         ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192),
-        ("memory_bytes", ctypes.c_uint64), ("failure", ctypes.c_char * 256)]
+        ("memory_bytes", ctypes.c_uint64), ("compared", ctypes.c_uint64), ("failure", ctypes.c_char * 256)]
 
 
 class _Spans(_abi.Sized):
@@ -113,7 +113,7 @@ class Part:
     before the fence.  `compare`: replicas must be equal bit for bit."""
 
     def __init__(self, tensor, global_shape=None, offset=None, replicas=0, replica=0, later=False, compare=False):
-        self.tensor, self.gpu = tensor, gpu_of(tensor)
+        self.tensor, self.gpu, self.compare = tensor, gpu_of(tensor), compare
         self.key = (tensor.data_ptr() if tensor.numel() else 0, tuple(tensor.shape), str(tensor.dtype), global_shape,
                     offset, replicas, replica, self.gpu, later, compare)
 
