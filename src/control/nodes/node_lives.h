@@ -30,6 +30,9 @@ struct site_node;
 struct site_limits {
     uint8_t mode; /* enum policy_mode; 0: none came, a dry run */
     double drains, share;
+    double
+        verify_age; /* seconds that a whole check counts; 0: only nodes that are out are checked */
+    unsigned verify_stage, verify_at_once; /* at once 0: none is */
 };
 
 enum life_block { /* why a node is not taken out */

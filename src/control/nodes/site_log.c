@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "control/log/spools.h"
+#include "control/nodes/node_freshness.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/spool.h"
@@ -357,10 +358,13 @@ static double site_log_setting_now(const struct site_log *log, const char *name)
 {
     const struct site_limits *limits = site_core_limits(log->core);
 
-    return strcmp(name, SITE_MODE) == 0            ? limits->mode
-           : strcmp(name, SITE_BUDGET_DRAINS) == 0 ? limits->drains
-           : strcmp(name, SITE_BUDGET_SHARE) == 0  ? limits->share
-                                                   : site_core_orders(log->core)->budget;
+    return strcmp(name, SITE_MODE) == 0             ? limits->mode
+           : strcmp(name, SITE_BUDGET_DRAINS) == 0  ? limits->drains
+           : strcmp(name, SITE_BUDGET_SHARE) == 0   ? limits->share
+           : strcmp(name, SITE_VERIFY_AGE) == 0     ? limits->verify_age
+           : strcmp(name, SITE_VERIFY_STAGE) == 0   ? limits->verify_stage
+           : strcmp(name, SITE_VERIFY_AT_ONCE) == 0 ? limits->verify_at_once
+                                                    : site_core_orders(log->core)->budget;
 }
 
 int site_log_set(struct site_log *log, const char *name, double value, struct err *err)

@@ -3,19 +3,25 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "verify/check_report.h"
 #include "verify/checks.h"
 #include "verify/cpu_math.h"
 #include "verify/inventory.h"
@@ -328,6 +334,184 @@ static void a_driver_that_hangs_is_waited_for_once(void **state)
     assert_true(all.cpu_math);
 }
 
+/* ---- a second look ---- */
+
+struct looked_twice {
+    struct machine_profile *profile;
+    unsigned begun, results;
+    bool passes; /* the second time */
+    struct check last;
+};
+
+static void twice_begin(void *user, const struct verify_check *check)
+{
+    struct looked_twice *twice = user;
+
+    (void)check;
+    if (++twice->begun == 2 && twice->passes) {
+        for (int i = 0; i < 5; i++)
+            machine_profile_learn_value(twice->profile, "memory-rate", 0.001);
+    }
+}
+
+static void twice_result(void *user, const struct verify_check *check, const struct check *result)
+{
+    struct looked_twice *twice = user;
+
+    (void)check;
+    twice->results++;
+    twice->last = *result;
+}
+
+static struct looked_twice memory_looked_twice(bool passes)
+{
+    struct looked_twice twice = { .passes = passes };
+    struct verify_place place = { .root = "", .node = "n1", .stage = VERIFY_PROLOG };
+    struct verify_sink sink = { twice_begin, twice_result, &twice };
+    struct err err = { "" };
+
+    assert_int_equal(machine_profile_create("box", &twice.profile), 0);
+    machine_profile_learn_value(twice.profile, "memory-rate", 1e6); /* no machine has that */
+    place.profile = twice.profile;
+    assert_int_equal(verify_run(&place, "memory-rate", &sink, &err), 0);
+    machine_profile_destroy(twice.profile);
+    return twice;
+}
+
+static void a_rate_that_failed_once_is_measured_again(void **state)
+{
+    struct looked_twice twice = memory_looked_twice(false);
+
+    (void)state;
+    assert_int_equal(twice.begun, 2);
+    assert_int_equal(twice.results, 1);
+    assert_int_equal(twice.last.state, CHECK_FAILED);
+    twice = memory_looked_twice(true);
+    assert_int_equal(twice.begun, 2);
+    assert_int_equal(twice.results, 1);
+    assert_int_equal(twice.last.state, CHECK_LIMITED);
+    assert_non_null(strstr(twice.last.why, "; a moment before "));
+}
+
+/* ---- reports ---- */
+
+struct taken {
+    size_t count;
+    int result;
+    char last[FACT_NAME];
+};
+
+static int taken_take(void *arg, const struct check *check)
+{
+    struct taken *taken = arg;
+
+    taken->count++;
+    memcpy(taken->last, check->name, sizeof(taken->last));
+    return taken->result;
+}
+
+static void reports_are_taken_once_and_in_their_order(void **state)
+{
+    struct check check[2] = {
+        { .state = CHECK_OK, .stage = "quick", .name = "kmsg", .node = "n1" },
+        { .state = CHECK_OK, .stage = "quick", .name = "all", .node = "n1" }
+    };
+    char directory[] = "/tmp/test-report-XXXXXX", path[80];
+    struct taken taken = { .result = -EFBIG };
+    struct err err = { "" };
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 0);
+    assert_int_equal(check_report_write(directory, check, 2, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "the daemon of this node"));
+    assert_int_equal(check_report_make(directory, &err), 0);
+    assert_int_equal(check_report_write(directory, check, 2, &err), 0);
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), -EFBIG);
+    taken = (struct taken){ .count = 0 }; /* it stayed */
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 1);
+    assert_int_equal(taken.count, 2);
+    assert_string_equal(taken.last, "all");
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 0);
+    assert_int_equal(taken.count, 2);
+
+    /* Bytes that are no report are removed, and what is under way is left alone. */
+    snprintf(path, sizeof(path), "%s/checks/1.lsf", directory);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("nonsense that is longer than the header of a frame, and then some more of it\n", file);
+    fclose(file);
+    snprintf(path, sizeof(path), "%s/checks/making-1", directory);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 1);
+    assert_int_equal(taken.count, 2);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof(path), "%s/checks", directory);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+/* Holds the node with a child of its own, as checks do. */
+static pid_t background_start(const char *directory)
+{
+    int ready[2], fd = -1;
+    char byte;
+    pid_t pid;
+
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct err err = { "" };
+
+        byte = (char)('0' - check_background_begin(directory, &fd, &err));
+        if (byte == '0' && fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            pause();
+            _exit(0);
+        }
+        _exit(write(ready[1], &byte, 1) == 1 && byte == '0' ? (pause(), 0) : 1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, '0');
+    close(ready[0]);
+    return pid;
+}
+
+static void a_check_in_the_background_ends_with_all_its_processes(void **state)
+{
+    char directory[] = "/tmp/test-report-XXXXXX", path[80];
+    struct timespec before[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    struct err err = { "" };
+    int status, fd = -1;
+    pid_t pid;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(check_background_end(directory, &err), 0);
+    assert_int_equal(check_background_begin(directory, &fd, &err), -ENOENT);
+    assert_int_equal(check_report_make(directory, &err), 0);
+    pid = background_start(directory);
+    assert_int_equal(check_background_begin(directory, &fd, &err), -EBUSY);
+    assert_int_equal(check_background_end(directory, &err), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_int_equal(check_background_end(directory, &err), 0);
+
+    /* Whoever ended it has the node for a while. */
+    assert_int_equal(check_background_begin(directory, &fd, &err), -EAGAIN);
+    snprintf(path, sizeof(path), "%s/checks/running", directory);
+    assert_int_equal(utimensat(AT_FDCWD, path, before, 0), 0);
+    assert_int_equal(check_background_begin(directory, &fd, &err), 0);
+    close(fd);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/checks", directory);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 static void a_check_that_nobody_knows_is_refused(void **state)
 {
     struct verify_place place = { .root = "", .node = "n1" };
@@ -392,6 +576,9 @@ int main(void)
         cmocka_unit_test(a_gpu_that_is_lost_is_a_failure),
         cmocka_unit_test(a_driver_that_hangs_makes_its_check_unknown),
         cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
+        cmocka_unit_test(a_rate_that_failed_once_is_measured_again),
+        cmocka_unit_test(reports_are_taken_once_and_in_their_order),
+        cmocka_unit_test(a_check_in_the_background_ends_with_all_its_processes),
         cmocka_unit_test(a_check_that_nobody_knows_is_refused),
         cmocka_unit_test(the_worst_result_decides),
         cmocka_unit_test(more_results_than_fit_keep_the_worst),
