@@ -85,7 +85,8 @@ static int kmsg_open(const struct sense_place *place, void **state, struct err *
     kmsg->device = S_ISCHR(status.st_mode);
     kmsg->regular = S_ISREG(status.st_mode);
     kmsg->from_start = place->from_start;
-    if (kmsg->device && !kmsg->from_start && lseek(kmsg->fd, 0, SEEK_END) < 0)
+    /* What was cleared (dmesg --clear) was answered by somebody. */
+    if (kmsg->device && lseek(kmsg->fd, 0, kmsg->from_start ? SEEK_DATA : SEEK_END) < 0)
         return err_set(err, -errno, "%s: %m", path);
     kmsg->live = !kmsg->from_start && !kmsg->regular;
     if (bursts_create(&kmsg->bursts) < 0)

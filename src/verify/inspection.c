@@ -77,7 +77,8 @@ static void inspection_on_finding(void *user, const struct finding *finding, uin
 
     (void)line;
     if (finding->severity >= FINDING_ERROR && finding->class != FINDING_CLASS_APP &&
-        finding->origin != FINDING_FROM_USER && finding->severity > at->worst.severity)
+        finding->origin != FINDING_FROM_USER && !finding_is_of_image(finding) &&
+        finding->severity > at->worst.severity)
         at->worst = *finding;
 }
 

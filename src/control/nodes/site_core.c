@@ -171,7 +171,7 @@ static void site_node_seen_at(struct site_core *core, struct site_node *node, in
 static bool site_finding_is_of_node(const struct finding *finding)
 {
     return finding->severity >= FINDING_ERROR && finding->class != FINDING_CLASS_APP &&
-           finding->origin != FINDING_FROM_USER;
+           finding->origin != FINDING_FROM_USER && !finding_is_of_image(finding);
 }
 
 static int site_feed_finding(struct site_core *core, struct reader in, bool carried)
