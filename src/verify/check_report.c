@@ -157,7 +157,7 @@ int check_report_take(const char *state, int (*take)(void *arg, const struct che
 /* ---- the check in the background ---- */
 
 /* A new file says that nobody ever needed the node. */
-static int background_open(const char *state, bool make, struct err *err)
+static int check_background_open(const char *state, bool make, struct err *err)
 {
     static const struct timespec never[2] = { { .tv_sec = 0 }, { .tv_sec = 0 } };
     CLEAN(fd_clean) int fd = -1;
@@ -181,7 +181,7 @@ static int background_open(const char *state, bool make, struct err *err)
 int check_background_begin(const char *state, int *ret_fd, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    CLEAN(fd_clean) int fd = background_open(state, true, err);
+    CLEAN(fd_clean) int fd = check_background_open(state, true, err);
     struct stat st;
     int64_t age_s;
 
@@ -199,14 +199,14 @@ int check_background_begin(const char *state, int *ret_fd, struct err *err)
 }
 
 /* Who runs the checks; 0: nobody. */
-static pid_t background_pid(int fd)
+static pid_t check_background_pid(int fd)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
     return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? lock.l_pid : 0;
 }
 
-static bool background_is_over(int fd)
+static bool check_background_is_over(int fd)
 {
     bool over = flock(fd, LOCK_EX | LOCK_NB) == 0;
 
@@ -218,7 +218,7 @@ static bool background_is_over(int fd)
 int check_background_end(const char *state, struct err *err)
 {
     const struct timespec nap = time_spec(5 * NS_PER_MS);
-    CLEAN(fd_clean) int fd = background_open(state, false, err);
+    CLEAN(fd_clean) int fd = check_background_open(state, false, err);
     int64_t began_ns = time_mono_ns(), now_ns = began_ns;
     pid_t pid;
 
@@ -227,15 +227,15 @@ int check_background_end(const char *state, struct err *err)
     if (fd < 0)
         return TAKE_FD(fd);
     futimens(fd, NULL); /* none begins for a while */
-    if (background_is_over(fd))
+    if (check_background_is_over(fd))
         return 0;
     for (; now_ns - began_ns < END_MAX_NS; now_ns = time_mono_ns()) {
-        pid = background_pid(fd);
+        pid = check_background_pid(fd);
         if (pid > 0 && kill(pid, now_ns - began_ns < END_NS ? SIGTERM : SIGKILL) < 0 &&
             errno == EPERM)
             return err_set(err, -EPERM, "a check is running in the background, as another user");
         nanosleep(&nap, NULL);
-        if (background_is_over(fd))
+        if (check_background_is_over(fd))
             return 1;
     }
     return err_set(err, -ETIMEDOUT, "the check in the background has not ended within 2 s");
