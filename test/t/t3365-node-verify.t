@@ -9,8 +9,8 @@ root=$TAP/shm state=$TAP/agents daemon=''
 trap 'kill -9 $control $daemon 2>/dev/null; rm -rf "$TAP"' EXIT
 mkdir -p -m 700 "$root" "$state"
 
-# A node with two GPUs that nobody uses.
-echo "nvml.count value 2
+# A node with eight GPUs that nobody uses.
+echo "nvml.count value 8
 cuda.*.multiprocessors value 4
 cuda.*.free value 1048576" >"$TAP/fake"
 "$LOCKSTEP" bench agent --tree "$TAP/tree" >/dev/null
@@ -49,7 +49,8 @@ tap_result $? "a node is known by its token"
 exits 0 "results are reported" check --report
 await has_row '"stage":"quick","name":"all"'
 tap_result $? "and reach the controller"
-has "in the name of the node" '"name":"checked"|"state":"checked"' "$TAP/node"
+await has_row '"life":\{"state":"checked"'
+tap_result $? "so that the node counts as checked"
 is "one row for each name that is ok" "$(python3 -c '
 import json, sys
 rows = [(c["stage"], c["name"], c["device"]) for c in json.load(open(sys.argv[1]))["checks"]]
@@ -69,13 +70,13 @@ for role in reader launch; do
     is "the $role token may not ask for it" "$(status -K "$(bearer "$site/tokens/$role.token")" -d '{"kind":"verify","stage":"quick"}' "$api/nodes/n1/requests")" 403
 done
 is "a request without a stage is refused" "$(status -K "$(bearer "$site/tokens/admin.token")" -d '{"kind":"verify"}' "$api/nodes/n1/requests")" 400
-ask
+ask --stage quick
 is "checks are ordered, and done" $? 0
-has "which is said with the verdict" '^node n1: done: stage prolog: ok$' "$TAP/out"
-node
-has "their results are there" '"stage":"prolog","name":"gpu-arithmetic"' "$TAP/node"
-lacks "those of before are answered" '"stage":"quick"' "$TAP/node"
-has "so the node is no longer suspect" '"life":\{"state":"(checked|new)"' "$TAP/node"
+has "which is said with the verdict" '^node n1: done: stage quick: ok$' "$TAP/out"
+lacks "a node has no steps" 'end of step' "$TAP/err"
+await has_row '"life":\{"state":"checked"'
+tap_result $? "they answer what spoke against the node"
+lacks "of which nothing is left" '"state":"failed"' "$TAP/node"
 
 # Ended, by a prolog, by --stop, and by a job that nobody announced.
 ask --wait 0s --stage deep
@@ -133,20 +134,35 @@ daemon_start
 await closed "$id"
 has "and are not begun again" '"result":"unknown"' "$TAP/request"
 
-# By themselves, when the last whole check is too old; not if the daemon must not.
+# By themselves, when a node was never checked as a whole; not if its daemon must not.
+daemon_stop
 kill -9 $control
 wait $control 2>/dev/null
-daemon_stop
-daemon_start --no-verify
-LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen "${url#http://}" --verify-age 1s --verify-stage quick 2>>"$TAP/control.err" &
+LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen "${url#http://}" --verify-age 7d --verify-stage quick 2>>"$TAP/control.err" &
 control=$!
 await curl -sf "$url/healthz"
-await has_row 'this node is not put to the test'
+other_start() # NODE OPTION...: another node of the same kind
+{
+    state=$TAP/$1
+    mkdir -m 700 "$state"
+    LOCKSTEP_STATE=$site "$LOCKSTEP" control --node-token "$1" >/dev/null
+    install -m 600 "$site/nodes/$1.token" "$state/node.token"
+    daemon_start --node "$@"
+}
+other_start n2
+other_row() { show "api/v1/nodes/$1" >"$TAP/node" && grep -Eq "$2" "$TAP/node"; }
+await other_row n2 '"stage":"quick","name":"all"'
+tap_result $? "a node that was never checked as a whole is checked"
+has "by an order of the controller" '"action":"verify","state":"ordered".*it was never checked as a whole' "$TAP/node"
+await other_row n2 '"result":"done".*stage quick: ok'
+tap_result $? "which is done"
+daemon_stop
+other_start n3 --no-verify
+await other_row n3 'this node is not put to the test'
 tap_result $? "a daemon with --no-verify refuses"
-has "what the controller orders for an old result" '"action":"verify","state":"ordered".*whole check' "$TAP/node"
+is "one that was just checked is not checked again" "$(show api/v1/nodes/n1 | grep -c 'never checked')" 0
 kill -9 $control
 wait $control 2>/dev/null
-"$LOCKSTEP" why --help >/dev/null
 LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen "${url#http://}" 2>>"$TAP/control.err" &
 control=$!
 await curl -sf "$url/healthz"

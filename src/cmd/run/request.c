@@ -314,7 +314,7 @@ static void request_print_decision(struct json_object *root, char printed[static
 
     if (!id[0] || strcmp(id, printed) == 0 ||
         strcmp(request_member_text(decision, "state"), "ordered") != 0 ||
-        !json_object_object_get_ex(decision, "step", &step))
+        !json_object_object_get_ex(decision, "step", &step) || !step) /* a node has no steps */
         return;
     snprintf(printed, DECISION_ID, "%s", id);
     log_info("ordered for the end of step %s", json_object_get_string(step));
