@@ -13,7 +13,6 @@
 #include "cmd/site/page_link.h"
 #include "control/index/reindex.h"
 #include "control/log/retention.h"
-#include "control/nodes/node_freshness.h"
 #include "control/nodes/node_lives.h"
 #include "control/nodes/site_orders.h"
 #include "control/site/site.h"

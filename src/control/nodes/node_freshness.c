@@ -65,16 +65,16 @@ static bool freshness_wants_out(const struct site_node *node, struct freshness_w
 static bool freshness_wants_usable(const struct site_node *node, const struct site_limits *limits,
                                    int64_t real_ns, struct freshness_wish *wish)
 {
-    int64_t whole_ns = node->whole_real_ns[limits->verify_stage - 1];
+    int64_t whole_ns = node->whole_real_ns[(unsigned)limits->verify_stage - 1];
     bool suspect = node->life.state == NODE_SUSPECT && whole_ns < node->life.since_real_ns;
     double age_s = (double)(real_ns - whole_ns) / 1e9;
 
-    if (!limits->verify_age || node->life.state == NODE_OUT || node->life.state == NODE_VERIFIED ||
-        !node->life.state)
+    if (limits->verify_age <= 0 || node->life.state == NODE_OUT ||
+        node->life.state == NODE_VERIFIED || !node->life.state)
         return false;
     if (!suspect && whole_ns && age_s < limits->verify_age)
         return false;
-    wish->stage = limits->verify_stage;
+    wish->stage = (unsigned)limits->verify_stage;
     if (suspect)
         snprintf(wish->why, sizeof(wish->why), "it is suspect");
     else if (!whole_ns)
@@ -105,7 +105,7 @@ static bool freshness_has_room(const struct site_core *core, int64_t real_ns)
     const struct site_orders *orders = site_core_orders(core);
     unsigned open = 0;
 
-    if (!limits->verify_at_once || limits->mode == POLICY_OFF)
+    if (limits->verify_at_once < 1 || limits->mode == POLICY_OFF)
         return false;
     for (size_t i = 0; i < orders->count; i++) {
         const struct decision *decision = &orders->order[i].decision;
@@ -116,7 +116,7 @@ static bool freshness_has_room(const struct site_core *core, int64_t real_ns)
         if (real_ns - decision->decided_real_ns < EVERY_NS && real_ns >= decision->decided_real_ns)
             return false;
     }
-    return open < limits->verify_at_once;
+    return open < (unsigned)limits->verify_at_once;
 }
 
 /* Those that are out go first: the site lacks them.  -1: none. */

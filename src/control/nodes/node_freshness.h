@@ -15,11 +15,6 @@
 
 #include "control/nodes/node_lives.h"
 
-#define SITE_VERIFY_AGE "verify.age"         /* seconds; 0: only nodes that are out */
-#define SITE_VERIFY_STAGE "verify.stage"     /* 1 to 4 */
-#define SITE_VERIFY_AT_ONCE "verify.at-once" /* nodes; 0: none at all */
-#define SITE_VERIFY_AT_ONCE_DEFAULT 4
-
 struct check;
 
 /* Facts: what has been checked, and what was ordered. */

@@ -399,16 +399,8 @@ static void site_ask_setting(struct site_core *core, const struct fact_setting *
         core->limits.mode = setting->value > 0 && setting->value < POLICY_MODE_COUNT
                                 ? (uint8_t)setting->value
                                 : POLICY_OFF;
-    else if (strcmp(setting->name, SITE_BUDGET_DRAINS) == 0)
-        core->limits.drains = setting->value;
-    else if (strcmp(setting->name, SITE_BUDGET_SHARE) == 0)
-        core->limits.share = setting->value;
-    else if (strcmp(setting->name, SITE_VERIFY_AGE) == 0)
-        core->limits.verify_age = MAX(setting->value, 0);
-    else if (strcmp(setting->name, SITE_VERIFY_STAGE) == 0)
-        core->limits.verify_stage = (unsigned)MIN(MAX(setting->value, 1), 4);
-    else if (strcmp(setting->name, SITE_VERIFY_AT_ONCE) == 0)
-        core->limits.verify_at_once = (unsigned)MIN(MAX(setting->value, 0), 1e6);
+    else
+        site_limits_set(&core->limits, setting->name, setting->value);
     core->all_real_ns = 0; /* all nodes are judged by it */
 }
 

@@ -13,12 +13,12 @@
 
 #include "base/log.h"
 #include "control/log/spools.h"
-#include "control/nodes/node_freshness.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/spool.h"
 
-#define LOOK_NS (60 * NS_PER_S) /* if nothing comes: results become old */
+#define LOOK_NS                                                                                    \
+    (10 * NS_PER_S) /* if nothing comes: results become old, and nodes are to be checked */
 
 struct site_output {
     uint16_t type;
@@ -356,15 +356,12 @@ int site_log_request(struct site_log *log, struct request *request, struct err *
 
 static double site_log_setting_now(const struct site_log *log, const char *name)
 {
-    const struct site_limits *limits = site_core_limits(log->core);
+    struct site_limits limits = *site_core_limits(log->core);
+    const double *limit = site_limits_find(&limits, name);
 
-    return strcmp(name, SITE_MODE) == 0             ? limits->mode
-           : strcmp(name, SITE_BUDGET_DRAINS) == 0  ? limits->drains
-           : strcmp(name, SITE_BUDGET_SHARE) == 0   ? limits->share
-           : strcmp(name, SITE_VERIFY_AGE) == 0     ? limits->verify_age
-           : strcmp(name, SITE_VERIFY_STAGE) == 0   ? limits->verify_stage
-           : strcmp(name, SITE_VERIFY_AT_ONCE) == 0 ? limits->verify_at_once
-                                                    : site_core_orders(log->core)->budget;
+    return limit                          ? *limit
+           : strcmp(name, SITE_MODE) == 0 ? limits.mode
+                                          : site_core_orders(log->core)->budget;
 }
 
 int site_log_set(struct site_log *log, const char *name, double value, struct err *err)

@@ -18,7 +18,6 @@
 
 #include "act/table/kill_switch.h"
 #include "base/log.h"
-#include "control/nodes/node_freshness.h"
 #include "control/site/site_private.h"
 #include "core/clean.h"
 #include "core/text.h"
