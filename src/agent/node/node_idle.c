@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/paths.h"
@@ -32,19 +33,22 @@ void node_idle_init(struct node_idle *idle, const char *root)
     *idle = (struct node_idle){ .root = root, .others = -1 };
 }
 
-static bool idle_read(int directory, const char *name, char *text, size_t room)
+/* `ours`: it belongs to root, or to the user that we are. */
+static bool idle_read(int directory, const char *name, char *text, size_t room, bool *ours)
 {
     CLEAN(fd_clean) int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
+    struct stat st;
 
-    if (got <= 0)
+    if (got <= 0 || fstat(fd, &st) < 0)
         return false;
     text[got] = '\0';
+    *ours = st.st_uid == 0 || st.st_uid == geteuid();
     return true;
 }
 
 /* "17 (name) S 1 GROUP ..." ; fields 14 to 17 are times, also of children that ended.  A name may hold anything. */
-static void idle_take_process(struct idle_pass *pass, const char *stat, pid_t group)
+static void idle_take_process(struct idle_pass *pass, const char *stat, bool ours, pid_t group)
 {
     const char *name = strchr(stat, '('), *end = strrchr(stat, ')');
     uint64_t time[4];
@@ -52,7 +56,7 @@ static void idle_take_process(struct idle_pass *pass, const char *stat, pid_t gr
 
     if (!name || !end || end < name)
         return;
-    pass->step |= (size_t)(end - name) == sizeof(STEP_DAEMON) &&
+    pass->step |= ours && (size_t)(end - name) == sizeof(STEP_DAEMON) &&
                   strncmp(name + 1, STEP_DAEMON, sizeof(STEP_DAEMON) - 1) == 0;
     if (group &&
         sscanf(end + 1,
@@ -81,6 +85,7 @@ static void idle_look(const struct node_idle *idle, pid_t group, struct idle_pas
     struct path path;
     struct dirent *entry;
     DIR *directory;
+    bool ours;
 
     *pass = (struct idle_pass){ .busy = 0 };
     snprintf(path.text, sizeof(path.text), "%.4000s/proc", idle->root);
@@ -91,10 +96,10 @@ static void idle_look(const struct node_idle *idle, pid_t group, struct idle_pas
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
         snprintf(name, sizeof(name), "%.40s/stat", entry->d_name);
-        if (idle_read(dirfd(directory), name, text, sizeof(text)))
-            idle_take_process(pass, text, group);
+        if (idle_read(dirfd(directory), name, text, sizeof(text), &ours))
+            idle_take_process(pass, text, ours, group);
     }
-    if (idle_read(dirfd(directory), "stat", text, sizeof(text)))
+    if (idle_read(dirfd(directory), "stat", text, sizeof(text), &ours))
         idle_take_total(pass, text);
     closedir(directory);
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ enum verify_phase {
 
 struct node_verify {
     struct node_verify_settings settings;
+    char program[PATH_MAX]; /* an upgrade puts another one in its place */
     enum verify_phase phase;
     unsigned stage;
     bool job;  /* it is a job of Slurm's */
@@ -57,6 +59,8 @@ int node_verify_create(const struct node_verify_settings *settings, struct node_
     if (!verify)
         return -ENOMEM;
     verify->settings = *settings;
+    if (readlink("/proc/self/exe", verify->program, sizeof(verify->program) - 1) < 0)
+        verify->program[0] = '\0';
     *ret = verify;
     return 0;
 }
@@ -119,8 +123,7 @@ __attribute__((format(printf, 2, 3))) static void verify_word(struct verify_word
     words->count++;
 }
 
-static void verify_words_fill(const struct node_verify *verify, const char *program,
-                              struct verify_words *words)
+static void verify_words_fill(const struct node_verify *verify, struct verify_words *words)
 {
     const struct node_verify_settings *settings = &verify->settings;
 
@@ -135,7 +138,7 @@ static void verify_words_fill(const struct node_verify *verify, const char *prog
         verify_word(words, "--chdir=/");
         verify_word(words, "--quiet");
     }
-    verify_word(words, "%s", verify->job ? program : "lockstep");
+    verify_word(words, "%s", verify->job ? verify->program : "lockstep");
     verify_word(words, "check");
     verify_word(words, "--background");
     verify_word(words, "--stage=%s", verify_stage_name(verify->stage));
@@ -168,15 +171,12 @@ __attribute__((noreturn)) static void verify_exec(const struct node_verify *veri
 static void verify_run_begin(struct node_verify *verify)
 {
     CLEAN(free_clean) struct verify_words *words = calloc(1, sizeof(*words));
-    char program[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
 
-    if (!words || size < 0) {
+    if (!words || !verify->program[0]) {
         snprintf(verify->why, sizeof(verify->why), "the checks could not be started");
         return;
     }
-    program[size] = '\0';
-    verify_words_fill(verify, program, words);
+    verify_words_fill(verify, words);
     verify->pid = fork();
     if (verify->pid == 0)
         verify_exec(verify, words);

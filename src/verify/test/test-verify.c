@@ -24,9 +24,11 @@
 #include "verify/check_report.h"
 #include "verify/checks.h"
 #include "verify/cpu_math.h"
+#include "verify/inspection.h"
 #include "verify/inventory.h"
 #include "verify/machine_profile.h"
 #include "verify/measured.h"
+#include "verify/others.h"
 
 static char script[] = "/tmp/test-verify-XXXXXX";
 
@@ -366,7 +368,7 @@ static void twice_result(void *user, const struct verify_check *check, const str
 static struct looked_twice memory_looked_twice(bool passes)
 {
     struct looked_twice twice = { .passes = passes };
-    struct verify_place place = { .root = "", .node = "n1", .stage = VERIFY_PROLOG };
+    struct verify_place place = { .root = "/nonexistent", .node = "n1", .stage = VERIFY_PROLOG };
     struct verify_sink sink = { twice_begin, twice_result, &twice };
     struct err err = { "" };
 
@@ -391,6 +393,115 @@ static void a_rate_that_failed_once_is_measured_again(void **state)
     assert_int_equal(twice.results, 1);
     assert_int_equal(twice.last.state, CHECK_LIMITED);
     assert_non_null(strstr(twice.last.why, "; a moment before "));
+}
+
+/* ---- what others did meanwhile ---- */
+
+static void others_stat_write(const char *root, unsigned ticks)
+{
+    char path[80];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/proc/stat", root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "cpu  %u 0 50 1000 0 0 0 0 0 0\n", ticks);
+    fclose(file);
+}
+
+static unsigned others_judged(unsigned ticks, unsigned state)
+{
+    char root[] = "/tmp/test-others-XXXXXX", path[80];
+    struct verify_report report = { 0 };
+    const struct timespec moment = time_spec(100 * NS_PER_MS);
+    struct check *result;
+    struct others others;
+
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof(path), "%s/proc", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    others_stat_write(root, 1000);
+    others_begin(&others, root, NULL);
+    nanosleep(&moment, NULL);
+    others_stat_write(root, 1000 + ticks);
+    result = verify_result(&report, state, "", "50.0 GB/s, at least 100.0 expected");
+    result->has_value = result->has_expected = true;
+    others_judge(&others, 0, &report, 0);
+    snprintf(path, sizeof(path), "rm -r %s", root);
+    assert_int_equal(system(path), 0);
+    return report.result[0].state;
+}
+
+static void a_rate_beside_other_programs_proves_nothing(void **state)
+{
+    unsigned all =
+        100 * (unsigned)sysconf(_SC_NPROCESSORS_ONLN); /* ticks of a whole second, in a tenth */
+
+    (void)state;
+    assert_int_equal(others_judged(all, CHECK_FAILED), CHECK_UNKNOWN);
+    assert_int_equal(others_judged(all, CHECK_LIMITED), CHECK_UNKNOWN);
+    assert_int_equal(others_judged(all, CHECK_OK), CHECK_OK);
+    assert_int_equal(others_judged(0, CHECK_FAILED), CHECK_FAILED);
+}
+
+static void what_is_wrong_stays_wrong_beside_other_programs(void **state)
+{
+    struct others others = { .root = "/nonexistent", .has_times = false };
+    struct verify_report report = { 0 };
+
+    (void)state;
+    verify_result(&report, CHECK_FAILED, "", "memory gave back other bytes than were written");
+    others_judge(&others, 1, &report, 0);
+    assert_int_equal(report.result[0].state, CHECK_FAILED);
+}
+
+/* ---- sensors ---- */
+
+static unsigned sensors_state_of(const char *line)
+{
+    char root[] = "/tmp/test-sensors-XXXXXX", path[80];
+    struct sense_place place = { .root = root, .node = "n1", .from_start = true };
+    struct inspection *inspection;
+    struct check check = { .state = 0 };
+    unsigned found = 0;
+    FILE *file;
+
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof(path), "%s/dev", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/dev/kmsg", root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "3,2,2000000,-;%s\n", line);
+    fclose(file);
+    inspection = inspection_begin(&place, 1);
+    assert_non_null(inspection);
+    for (int64_t now_ns = 1; !inspection_turn(inspection, now_ns); now_ns += NS_PER_S)
+        ;
+    for (size_t i = 0; i < inspection_checks(inspection); i++) {
+        inspection_check(inspection, i, &check);
+        if (strcmp(check.name, "kmsg") == 0)
+            found = check.state;
+    }
+    inspection_destroy(inspection);
+    snprintf(path, sizeof(path), "rm -r %s", root);
+    assert_int_equal(system(path), 0);
+    return found;
+}
+
+static void only_broken_parts_of_the_node_are_failures(void **state)
+{
+    (void)state;
+    assert_int_equal(sensors_state_of("NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python, GPU "
+                                      "has fallen off the bus."),
+                     CHECK_FAILED);
+    assert_int_equal(sensors_state_of("Aborting journal on device sda1-8."), CHECK_FAILED);
+    assert_int_equal(sensors_state_of("Aborting journal on device loop0-8."), CHECK_OK);
+    /* A program may run into it. */
+    assert_int_equal(
+        sensors_state_of("BUG: kernel NULL pointer dereference, address: 0000000000000008"),
+        CHECK_LIMITED);
+    assert_int_equal(sensors_state_of("usb 1-1: new high-speed USB device"), CHECK_OK);
 }
 
 /* ---- reports ---- */
@@ -577,6 +688,9 @@ int main(void)
         cmocka_unit_test(a_driver_that_hangs_makes_its_check_unknown),
         cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
         cmocka_unit_test(a_rate_that_failed_once_is_measured_again),
+        cmocka_unit_test(a_rate_beside_other_programs_proves_nothing),
+        cmocka_unit_test(what_is_wrong_stays_wrong_beside_other_programs),
+        cmocka_unit_test(only_broken_parts_of_the_node_are_failures),
         cmocka_unit_test(reports_are_taken_once_and_in_their_order),
         cmocka_unit_test(a_check_in_the_background_ends_with_all_its_processes),
         cmocka_unit_test(a_check_that_nobody_knows_is_refused),
