@@ -104,6 +104,7 @@ struct launch_crew {
     uint32_t beats;
     int64_t due_ns;                 /* of the next one */
     bool known;                     /* some controller has heard of us */
+    bool joined_printed;
     int64_t moved_ns;               /* since boot: when we went on to the next endpoint; 0: never */
     int64_t acked_ns;               /* since boot: of the newest that the controller has; 0: none */
     int acknowledged;               /* the file */
