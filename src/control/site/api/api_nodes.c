@@ -291,8 +291,8 @@ void api_get_node_request(struct api_call *call)
         if (strcmp(order->decision.of, id) != 0 || strcmp(order->decision.node[0], call->run) != 0)
             continue;
         /* It is over when the state of the node follows from it, too: that comes with the next tick. */
-        open |= order->decision.state == DECISION_ORDERED &&
-                (!order->ended || (node && node->dirty));
+        open |=
+            order->decision.state == DECISION_ORDERED && (!order->ended || (node && node->dirty));
         json_object_array_add(list, api_node_order_json(order));
     }
     root = json_object_new_object();
