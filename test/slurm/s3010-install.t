@@ -34,6 +34,12 @@ lacks "everything else is a comment" '^[^#A-Z]' "$TAP/out"
 tap_result $? "and writes nothing"
 exits 2 "a directory that Slurm could not name is refused" "$LOCKSTEP" slurm install --dir "/etc/slurm/a b"
 
+mkdir /home/ada/bin
+cp "$LOCKSTEP" /home/ada/bin/lockstep
+chown -R ada: /home/ada/bin
+exits 1 "a program that a user can replace is not started as root" /home/ada/bin/lockstep slurm install --dir /etc/slurm/lockstep
+has "with the path" 'others than root can change /home/ada' "$TAP/err"
+
 exits 0 "it writes the programs" $install
 has "and says what is left to a person" 'add to the end of /etc/slurm/slurm.conf.*Include /etc/slurm/lockstep/lockstep.conf' "$TAP/err"
 echo "Include /etc/slurm/lockstep/lockstep.conf" >>/etc/slurm/slurm.conf

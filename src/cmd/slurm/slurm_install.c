@@ -69,6 +69,7 @@ struct install {
     char conf[SLURM_CONFIG_VALUE], cluster[SLURM_CONFIG_VALUE], version[SLURM_CONFIG_VALUE];
     struct path bin; /* of this program */
     struct attach attach;
+    char python[PATH_MAX]; /* of the package, without the caller's PYTHONPATH */
 };
 
 /* ---- what is wanted ---- */
@@ -103,6 +104,8 @@ static int install_read(struct install *install, struct err *err)
     install_value(install, "ClusterName", install->cluster);
     install_value(install, "SLURM_VERSION", install->version);
     attach_find(&install->attach);
+    snprintf(install->python, sizeof(install->python), "%.*s",
+             (int)strcspn(install->attach.python_path, ":"), install->attach.python_path);
     return 0;
 }
 
@@ -215,12 +218,8 @@ static bool install_is_plain(const char *text)
 static int install_program_put(FILE *out, const struct install *install, const char *hook,
                                const unsigned char *text, size_t size, struct err *err)
 {
-    char python[PATH_MAX];
-
-    snprintf(python, sizeof(python), "%.*s", (int)strcspn(install->attach.python_path, ":"),
-             install->attach.python_path);
     if (!install_is_plain(install->bin.text) || !install_is_plain(install->conf) ||
-        !install_is_plain(python) || !install_is_plain(install->attach.nccl_plugin))
+        !install_is_plain(install->python) || !install_is_plain(install->attach.nccl_plugin))
         return err_set(err, -EINVAL,
                        "a path has a quote or a backslash, and Slurm could not use it");
     fprintf(out,
@@ -230,7 +229,7 @@ static int install_program_put(FILE *out, const struct install *install, const c
             "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
             "SLURM_CONF='%s'\n"
             "LOCKSTEP='%s' HOOK='%s' PYTHON_SITE='%s' NCCL_PLUGIN='%s'\n",
-            install->conf, install->bin.text, hook, python, install->attach.nccl_plugin);
+            install->conf, install->bin.text, hook, install->python, install->attach.nccl_plugin);
     /* A task's environment is its user's. */
     if (strcmp(hook, "task-prolog") != 0)
         fprintf(out, "export PATH SLURM_CONF\n");
@@ -273,21 +272,46 @@ static int install_write(const struct install *install, const char *name, mode_t
     return result;
 }
 
+/* Slurm starts it as root, or each user's job loads it: whoever can write to it, or to a directory above it, is root then.  Others may make
+ * files in a directory with the sticky bit, and not replace ours.
+ */
+static int install_check_owner(const char *what, const char *path, struct err *err)
+{
+    char real[PATH_MAX];
+
+    if (!path[0])
+        return 0;
+    if (!realpath(path, real))
+        return err_set(err, -errno, "%s %s: %m", what, path);
+    for (;;) {
+        char *slash = strrchr(real, '/');
+        struct stat st;
+
+        if (stat(real[0] ? real : "/", &st) < 0)
+            return err_set(err, -errno, "%s: %m", real);
+        if (st.st_uid != 0 ||
+            (st.st_mode & (S_IWGRP | S_IWOTH) && !(S_ISDIR(st.st_mode) && st.st_mode & S_ISVTX)))
+            return err_set(err, -EACCES,
+                           "%s %s: others than root can change %s; install lockstep where only "
+                           "root can write",
+                           what, path, real[0] ? real : "/");
+        if (!slash)
+            return 0;
+        *slash = '\0';
+    }
+}
+
 /* Prolog and health check run as root, and whoever can write to them is root. */
 static int install_directory(const char *dir, struct err *err)
 {
-    struct stat st;
     int result;
 
     if (dir[0] != '/' || strpbrk(dir, " \t\n,"))
         return err_set(err, -EINVAL,
                        "--dir %s: expected an absolute path without blanks and commas", dir);
     result = path_make(dir, err);
-    if (result == 0 && stat(dir, &st) < 0)
-        result = err_set(err, -errno, "%s: %m", dir);
-    if (result == 0 && (st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH)))
-        result = err_set(err, -EACCES, "%s: others than user %u can write to it", dir,
-                         (unsigned)geteuid());
+    if (result == 0)
+        result = install_check_owner("--dir", dir, err);
     if (result == 0 && chmod(dir, 0755) < 0) /* users start task-prolog */
         result = err_set(err, -errno, "%s: %m", dir);
     return result;
@@ -295,8 +319,14 @@ static int install_directory(const char *dir, struct err *err)
 
 static int install_files(const struct install *install, struct err *err)
 {
-    int result = install_directory(install->settings->dir, err);
+    int result = install_check_owner("the program", install->bin.text, err);
 
+    if (result == 0)
+        result = install_check_owner("the NCCL plugin", install->attach.nccl_plugin, err);
+    if (result == 0)
+        result = install_check_owner("the Python package", install->python, err);
+    if (result == 0)
+        result = install_directory(install->settings->dir, err);
     for (size_t i = 0; result == 0 && i < slurm_want_count; i++) {
         bool task = strcmp(slurm_wants[i].value, "task-prolog") == 0;
 

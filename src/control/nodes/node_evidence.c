@@ -30,6 +30,20 @@ static bool evidence_is_of_parts(const struct finding *finding)
             finding->class == FINDING_CLASS_DRIVER || finding->class == FINDING_CLASS_STORAGE);
 }
 
+/* A program that crashes, or waits for its data, says nothing about the node. */
+static bool evidence_layer_is_of_parts(unsigned layer)
+{
+    static const uint8_t parts[] = { LAYER_GPU,   LAYER_GPU_MEMORY, LAYER_THERMAL,
+                                     LAYER_POWER, LAYER_PCIE,       LAYER_NVLINK,
+                                     LAYER_NIC,   LAYER_STORAGE,    LAYER_CPU };
+
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        if (parts[i] == layer)
+            return true;
+    }
+    return false;
+}
+
 static bool evidence_fits_layer(unsigned layer, const struct finding *finding)
 {
     switch (layer) {
@@ -136,7 +150,7 @@ static void evidence_of_verdict(const struct site_core *core, const struct site_
     const struct finding *finding = evidence_finding(core, node, verdict);
     char why[sizeof(ret->why)];
 
-    if (!finding && ret->any)
+    if (!finding && (ret->any || !evidence_layer_is_of_parts(verdict->layer)))
         return; /* it is about something else, or nobody can tell */
     if (finding && !ret->strong)
         evidence_of_finding(finding, ret);

@@ -149,6 +149,22 @@ static void a_verdict_alone_drains_nothing(void **state)
     assert_int_equal(heard.drains, 0);
 }
 
+static void a_program_that_crashes_says_nothing_about_its_node(void **state)
+{
+    static const unsigned layers[] = { LAYER_UNKNOWN, LAYER_USER_CODE, LAYER_FRAMEWORK };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layers); i++) {
+        CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+        struct heard heard;
+
+        check(core, "n1", CHECK_OK);
+        judge(core, layers[i]);
+        tick(core, NOW, &heard);
+        assert_int_equal(heard.life.state, NODE_CHECKED);
+    }
+}
+
 static void a_finding_that_fits_makes_it_evidence(void **state)
 {
     CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
@@ -181,6 +197,41 @@ static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
     assert_int_equal(heard.last.action, ACTION_ALERT);
 }
 
+static void controller_says(struct site_core *core, const char *id, bool ended, int64_t real_ns)
+{
+    struct outcome outcome = { .result = OUTCOME_DONE,
+                               .part = SITE_CONTROLLER,
+                               .step = DECISION_NO_STEP,
+                               .began_real_ns = real_ns,
+                               .ended_real_ns = ended ? real_ns : 0 };
+    struct buf payload = { 0 };
+
+    snprintf(outcome.decision, sizeof(outcome.decision), "%s", id);
+    outcome_put(&payload, &outcome);
+    put(core, FRAME_OUTCOME, &payload, true);
+}
+
+/* The controller died after it had begun: its successor looks at the node, however late, and knows whose drain it is. */
+static void what_the_controller_has_begun_does_not_expire(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+    struct decision drain;
+
+    (void)state;
+    check(core, "n1", CHECK_FAILED);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 1);
+    drain = heard.last;
+    controller_says(core, drain.id, false, NOW);
+    tick(core, NOW + 3600 * NS_PER_S, &heard);
+    assert_int_equal(heard.last.action, ACTION_NONE); /* no news of it */
+    controller_says(core, drain.id, true, NOW + 3600 * NS_PER_S);
+    tick(core, NOW + 3600 * NS_PER_S + 1, &heard);
+    assert_int_equal(heard.life.state, NODE_OUT);
+    assert_string_equal(heard.life.reason, drain.why);
+}
+
 static void a_node_that_is_named_over_weeks_is_a_lemon(void **state)
 {
     CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
@@ -204,8 +255,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_alone_drains_nothing),
+        cmocka_unit_test(a_program_that_crashes_says_nothing_about_its_node),
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
+        cmocka_unit_test(what_the_controller_has_begun_does_not_expire),
         cmocka_unit_test(a_node_that_is_named_over_weeks_is_a_lemon),
     };
 

@@ -386,9 +386,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_finding_touches_ranks_of_its_process_or_node_while_they_run, place_make,
             place_remove),
-        cmocka_unit_test_setup_teardown(
-            a_finding_touches_where_ranks_were_until_they_are_elsewhere, place_make,
-            place_remove),
+        cmocka_unit_test_setup_teardown(a_finding_touches_where_ranks_were_until_they_are_elsewhere,
+                                        place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_launcher_is_heard_beyond_the_disk_limit, place_make,
                                         place_remove),
     };
