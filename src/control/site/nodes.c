@@ -96,7 +96,7 @@ static bool nodes_verdict_is_news(const struct site *site, const struct verdict 
 
     for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
         const struct site_node *node = site_core_find(core, verdict->node[i]);
-        bool known = !node;
+        bool known = !node || !node_owners_has_run(&node->owners, verdict->run);
 
         for (size_t k = 0; k < NODE_VERDICTS && !known; k++) {
             const struct node_verdict *at = &node->verdict[k];
@@ -112,8 +112,9 @@ static bool nodes_verdict_is_news(const struct site *site, const struct verdict 
     return false;
 }
 
-void site_nodes_verdict(struct site *site, const struct verdict *verdict)
+void site_nodes_verdict(struct site_run *run, const struct verdict *verdict)
 {
+    struct site *site = run->site;
     struct verdict *place = NULL;
 
     if (site->local || !verdict->node_count || !verdict->because_count)
@@ -121,13 +122,16 @@ void site_nodes_verdict(struct site *site, const struct verdict *verdict)
     if (!site->verdict)
         site->verdict = calloc(SITE_VERDICTS, sizeof(*site->verdict));
     for (size_t i = 0; i < site->verdicts && !place; i++) {
-        if (strcmp(site->verdict[i].id, verdict->id) == 0)
+        if (strcmp(site->verdict[i].id, verdict->id) == 0 &&
+            strcmp(site->verdict[i].run, run->dir.run) == 0)
             place = &site->verdict[i];
     }
     if (!place && site->verdict && site->verdicts < SITE_VERDICTS)
         place = &site->verdict[site->verdicts++];
-    if (place)
-        *place = *verdict;
+    if (!place)
+        return;
+    *place = *verdict;
+    snprintf(place->run, sizeof(place->run), "%s", run->dir.run); /* not as it calls itself */
 }
 
 static void nodes_take_verdicts(struct site *site)

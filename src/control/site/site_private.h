@@ -199,8 +199,7 @@ void site_forget(struct site *site); /* one run that never sent a fact, if there
 void site_nodes_turn(struct site *site, int64_t now_ns); /* opens the log, ticks, copies */
 void site_nodes_close(struct site *site);
 void site_nodes_failed(struct site *site, int result, const struct err *err);
-void site_nodes_verdict(struct site *site,
-                        const struct verdict *verdict); /* of a run, new or changed */
+void site_nodes_verdict(struct site_run *run, const struct verdict *verdict); /* new or changed */
 
 /* site_act.c: what the controller does to nodes itself */
 void site_act_turn(struct site *site, int64_t now_ns);

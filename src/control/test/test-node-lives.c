@@ -121,6 +121,20 @@ static void judge(struct site_core *core, unsigned layer)
     put(core, FRAME_VERDICT, &payload, true);
 }
 
+/* What root's daemon has seen there. */
+static void own(struct site_core *core, const char *run)
+{
+    struct owned_run owned = { .uid = 1001 };
+    struct environment environment;
+    struct buf payload = { 0 };
+
+    snprintf(owned.run, sizeof(owned.run), "%s", run);
+    assert_int_equal(node_owners_environment("n1", &owned, &environment), 0);
+    environment_put(&payload, &environment);
+    environment_fini(&environment);
+    put(core, FRAME_ENVIRONMENT, &payload, false);
+}
+
 static void check(struct site_core *core, const char *node, unsigned state)
 {
     struct check result = {
@@ -140,6 +154,7 @@ static void a_verdict_alone_drains_nothing(void **state)
 
     (void)state;
     check(core, "n1", CHECK_OK);
+    own(core, "job-1");
     judge(core, LAYER_STORAGE);
     tick(core, NOW, &heard);
     assert_int_equal(heard.drains, 0);
@@ -158,11 +173,26 @@ static void a_program_that_crashes_says_nothing_about_its_node(void **state)
         CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
         struct heard heard;
 
-        check(core, "n1", CHECK_OK);
+        own(core, "job-1");
         judge(core, layers[i]);
         tick(core, NOW, &heard);
-        assert_int_equal(heard.life.state, NODE_CHECKED);
+        assert_int_equal(heard.life.state, NODE_IN_SERVICE);
     }
+}
+
+/* Any user can let a run of his say that its ranks are there. */
+static void a_verdict_of_a_run_elsewhere_says_nothing(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-2");
+    find(core, FINDING_ERROR, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+    judge(core, LAYER_STORAGE);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 0);
+    assert_null(strstr(heard.life.why, "v-1"));
 }
 
 static void a_finding_that_fits_makes_it_evidence(void **state)
@@ -171,6 +201,7 @@ static void a_finding_that_fits_makes_it_evidence(void **state)
     struct heard heard;
 
     (void)state;
+    own(core, "job-1");
     find(core, FINDING_ERROR, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
     tick(core, NOW, &heard);
     assert_int_equal(heard.drains, 0); /* an error alone does not suffice */
@@ -256,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_alone_drains_nothing),
         cmocka_unit_test(a_program_that_crashes_says_nothing_about_its_node),
+        cmocka_unit_test(a_verdict_of_a_run_elsewhere_says_nothing),
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
         cmocka_unit_test(what_the_controller_has_begun_does_not_expire),
