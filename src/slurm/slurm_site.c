@@ -140,8 +140,10 @@ static bool site_job_is_alone(const struct slurm_site *what)
     char squeue[] = "squeue", quiet[] = "-h", of[] = "-w", format[] = "--format=%A", all[] = "-a";
     char node[SLURM_NAME], wanted[32];
     char *const argv[] = { squeue, quiet, all, of, node, format, NULL };
+    struct slurm_job job;
 
-    if (!answer || !what->job || !slurm_is_node_name(what->node))
+    if (!answer || !what->job || !slurm_is_node_name(what->node) ||
+        slurm_job_show(what->job, SLURM_CALL_NS, &job, NULL) < 0 || job.user != what->user)
         return false;
     snprintf(node, sizeof(node), "%s", what->node);
     snprintf(wanted, sizeof(wanted), "%" PRIu64 "\n", what->job);
@@ -162,6 +164,8 @@ enum slurm_did slurm_site_down(const struct slurm_site *what, char *ret, size_t 
         return SLURM_NOT_OURS;
     if (what->look)
         return site_is_drained_by_us(what, &node) ? SLURM_DID : SLURM_NOT_KNOWN;
+    if ((what->reach ? what->reach : slurm_reach)(what->node, ret, room) != SLURM_REACH_SILENT)
+        return SLURM_REFUSED;
     /* From now on no job can start there: what squeue says then stays true. */
     did = site_is_drained_by_us(what, &node)
               ? SLURM_DID

@@ -12,6 +12,7 @@
 #include "control/site/site_private.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,31 @@ void site_nodes_verdict(struct site_run *run, const struct verdict *verdict)
         return;
     *place = *verdict;
     snprintf(place->run, sizeof(place->run), "%s", run->dir.run); /* not as it calls itself */
+}
+
+/* Another run may have started there since; the node's own daemon tells. */
+void site_nodes_lost(struct site_run *run, const struct decision *stop)
+{
+    const struct policy *policy = runlog_policy(run->log);
+    char lost[DECISION_NODES][FACT_NAME];
+    size_t count = policy ? policy_lost(policy, lost, COUNT(lost)) : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct verdict verdict = { .kind = VERDICT_NODE_FAULT,
+                                   .layer = LAYER_UNKNOWN,
+                                   .cause = NODE_LOST,
+                                   .node_count = 1,
+                                   .confidence = 1,
+                                   .since_real_ns = stop->decided_real_ns,
+                                   .decided_real_ns = stop->decided_real_ns };
+        uint64_t id = hash64(0, lost[i], strlen(lost[i]));
+
+        memcpy(verdict.node[0], lost[i], sizeof(verdict.node[0]));
+        id = hash64(id, stop->id, strlen(stop->id));
+        snprintf(verdict.id, sizeof(verdict.id), "lost-%08" PRIx32, (uint32_t)id);
+        verdict_because(&verdict, "launcher", "%s", stop->why);
+        site_nodes_verdict(run, &verdict);
+    }
 }
 
 static void nodes_take_verdicts(struct site *site)

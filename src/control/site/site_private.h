@@ -199,6 +199,8 @@ void site_forget(struct site *site); /* one run that never sent a fact, if there
 void site_nodes_turn(struct site *site, int64_t now_ns); /* opens the log, ticks, copies */
 void site_nodes_close(struct site *site);
 void site_nodes_failed(struct site *site, int result, const struct err *err);
+/* Nodes that a run has just lost, as its launchers say: an attempt ends because of that. */
+void site_nodes_lost(struct site_run *run, const struct decision *stop);
 void site_nodes_verdict(struct site_run *run, const struct verdict *verdict); /* new or changed */
 
 /* site_act.c: what the controller does to nodes itself */

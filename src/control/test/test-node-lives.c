@@ -228,6 +228,68 @@ static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
     assert_int_equal(heard.last.action, ACTION_ALERT);
 }
 
+static void lose(struct site_core *core, const char *run)
+{
+    struct verdict verdict = { .id = "lost-1",
+                               .kind = VERDICT_NODE_FAULT,
+                               .layer = LAYER_UNKNOWN,
+                               .cause = NODE_LOST,
+                               .node_count = 1,
+                               .node = { "n1" },
+                               .confidence = 1,
+                               .since_real_ns = NOW,
+                               .decided_real_ns = NOW };
+    struct buf payload = { 0 };
+
+    snprintf(verdict.run, sizeof(verdict.run), "%s", run);
+    verdict_because(&verdict, "launcher", "node n1 is lost");
+    verdict_put(&payload, &verdict);
+    put(core, FRAME_VERDICT, &payload, true);
+}
+
+static void a_node_that_a_run_has_lost_is_reported_dead(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-4211");
+    tick(core, NOW - NS_PER_S, &heard);
+    lose(core, "job-4211");
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.last.action, ACTION_DOWN);
+    assert_int_equal(heard.last.state, DECISION_ORDERED);
+    assert_int_equal(heard.last.argument, 4211);
+    assert_string_equal(heard.last.why, "lockstep: node-fault lost lost-1");
+    tick(core, NOW + 3600 * NS_PER_S, &heard); /* the order has expired: nobody began it */
+    assert_int_not_equal(heard.life.state, NODE_OUT);
+}
+
+static void a_node_that_is_heard_of_is_not_dead(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-4211");
+    find(core, FINDING_INFO, FINDING_CLASS_HOST, FINDING_FROM_KERNEL, NOW + 1);
+    lose(core, "job-4211");
+    tick(core, NOW + 2, &heard);
+    assert_int_equal(heard.last.action, ACTION_NONE);
+}
+
+static void a_node_is_not_dead_because_of_a_run_elsewhere(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-1");
+    lose(core, "job-4211");
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.last.action, ACTION_NONE);
+}
+
 static void controller_says(struct site_core *core, const char *id, bool ended, int64_t real_ns)
 {
     struct outcome outcome = { .result = OUTCOME_DONE,
@@ -290,6 +352,9 @@ int main(void)
         cmocka_unit_test(a_verdict_of_a_run_elsewhere_says_nothing),
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
+        cmocka_unit_test(a_node_that_a_run_has_lost_is_reported_dead),
+        cmocka_unit_test(a_node_that_is_heard_of_is_not_dead),
+        cmocka_unit_test(a_node_is_not_dead_because_of_a_run_elsewhere),
         cmocka_unit_test(what_the_controller_has_begun_does_not_expire),
         cmocka_unit_test(a_node_that_is_named_over_weeks_is_a_lemon),
     };

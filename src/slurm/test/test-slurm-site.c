@@ -19,7 +19,8 @@
 
 #define OURS "lockstep: node-fault lost fi-1"
 
-static const char *const files[] = { "scontrol", "squeue", "state", "reason", "updates", "jobs" };
+static const char *const files[] = { "scontrol", "squeue", "state", "reason",
+                                     "updates",  "jobs",   "owner" };
 static char folder[64];
 
 static void file_write(const char *name, const char *text, mode_t mode)
@@ -62,6 +63,11 @@ static int folder_make(void **state)
     setenv("FOLDER", folder, 1);
     file_write("scontrol",
                "#!/bin/sh\n"
+               "if [ \"$2\" = job ]; then\n"
+               "    echo \"JobId=$3 JobName=x\"\n"
+               "    echo \"   UserId=ada($(cat $FOLDER/owner)) JobState=RUNNING\"\n"
+               "    exit 0\n"
+               "fi\n"
                "if [ \"$1\" = show ]; then\n"
                "    echo \"NodeName=$3 State=$(cat $FOLDER/state)\"\n"
                "    [ ! -s $FOLDER/reason ] || echo \"   Reason=$(cat $FOLDER/reason) "
@@ -92,15 +98,43 @@ static int folder_remove(void **state)
     return rmdir(folder);
 }
 
+static enum slurm_reach is_silent(const char *node, char *ret, size_t room)
+{
+    snprintf(ret, room, "%s does not answer", node);
+    return SLURM_REACH_SILENT;
+}
+
+static enum slurm_reach answers(const char *node, char *ret, size_t room)
+{
+    snprintf(ret, room, "%s answers", node);
+    return SLURM_REACH_ANSWERS;
+}
+
 static void node_is(const char *state, const char *reason, const char *jobs)
 {
     file_write("state", state, 0644);
     file_write("reason", reason, 0644);
     file_write("jobs", jobs, 0644);
     file_write("updates", "", 0644);
+    file_write("owner", "1001", 0644);
 }
 
-static const struct slurm_site site = { .node = "n3", .reason = OURS, .job = 17 };
+static const struct slurm_site site = {
+    .node = "n3", .reason = OURS, .job = 17, .user = 1001, .reach = is_silent
+};
+
+static void a_node_that_answers_is_not_dead(void **state)
+{
+    struct slurm_site wrong = site;
+    char text[200];
+
+    (void)state;
+    wrong.reach = answers;
+    node_is("ALLOCATED", "", "17\n");
+    assert_int_equal(slurm_site_down(&wrong, text, sizeof(text)), SLURM_REFUSED);
+    assert_string_equal(text, "n3 answers");
+    assert_string_equal(file_read("updates"), "");
+}
 
 /* No job can start on it between the look and the end of all that runs there. */
 static void a_dead_node_is_drained_before_it_is_down(void **state)
@@ -121,6 +155,17 @@ static void a_dead_node_with_jobs_of_others_is_only_drained(void **state)
 
     (void)state;
     node_is("ALLOCATED", "", "17\n18\n");
+    assert_int_equal(slurm_site_down(&site, text, sizeof(text)), SLURM_DID);
+    assert_string_equal(file_read("updates"), "DRAIN ");
+}
+
+static void a_job_of_another_user_is_never_ended(void **state)
+{
+    char text[200];
+
+    (void)state;
+    node_is("ALLOCATED", "", "17\n");
+    file_write("owner", "1002", 0644); /* the run calls itself by the number of another's job */
     assert_int_equal(slurm_site_down(&site, text, sizeof(text)), SLURM_DID);
     assert_string_equal(file_read("updates"), "DRAIN ");
 }
@@ -157,6 +202,8 @@ static void a_node_that_is_down_by_us_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_that_answers_is_not_dead),
+        cmocka_unit_test(a_job_of_another_user_is_never_ended),
         cmocka_unit_test(a_dead_node_is_drained_before_it_is_down),
         cmocka_unit_test(a_dead_node_with_jobs_of_others_is_only_drained),
         cmocka_unit_test(a_node_that_others_have_taken_out_stays_theirs),
