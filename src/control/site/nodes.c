@@ -135,12 +135,23 @@ void site_nodes_verdict(struct site_run *run, const struct verdict *verdict)
     snprintf(place->run, sizeof(place->run), "%s", run->dir.run); /* not as it calls itself */
 }
 
-/* Another run may have started there since; the node's own daemon tells. */
-void site_nodes_lost(struct site_run *run, const struct decision *stop)
+static bool nodes_is_lost_already(struct site_run *run, uint32_t life)
+{
+    for (size_t i = 0; i < COUNT(run->lost); i++) {
+        if (run->lost[i] == life)
+            return true;
+    }
+    run->lost[run->losts++ % COUNT(run->lost)] = life;
+    return false;
+}
+
+/* A launcher is lost once: it has another life when it comes back. */
+static void nodes_take_losses(struct site_run *run)
 {
     const struct policy *policy = runlog_policy(run->log);
-    char lost[DECISION_NODES][FACT_NAME];
+    struct policy_lost lost[VERDICT_NODES];
     size_t count = policy ? policy_lost(policy, lost, COUNT(lost)) : 0;
+    int64_t now_ns = time_real_ns();
 
     for (size_t i = 0; i < count; i++) {
         struct verdict verdict = { .kind = VERDICT_NODE_FAULT,
@@ -148,14 +159,15 @@ void site_nodes_lost(struct site_run *run, const struct decision *stop)
                                    .cause = NODE_LOST,
                                    .node_count = 1,
                                    .confidence = 1,
-                                   .since_real_ns = stop->decided_real_ns,
-                                   .decided_real_ns = stop->decided_real_ns };
-        uint64_t id = hash64(0, lost[i], strlen(lost[i]));
+                                   .since_real_ns = now_ns,
+                                   .decided_real_ns = now_ns };
 
-        memcpy(verdict.node[0], lost[i], sizeof(verdict.node[0]));
-        id = hash64(id, stop->id, strlen(stop->id));
-        snprintf(verdict.id, sizeof(verdict.id), "lost-%08" PRIx32, (uint32_t)id);
-        verdict_because(&verdict, "launcher", "%s", stop->why);
+        if (nodes_is_lost_already(run, lost[i].life))
+            continue;
+        memcpy(verdict.node[0], lost[i].node, sizeof(verdict.node[0]));
+        snprintf(verdict.id, sizeof(verdict.id), "lost-%08" PRIx32, lost[i].life);
+        verdict_because(&verdict, "launcher", "no sign of life of the launcher on node %s",
+                        lost[i].node);
         site_nodes_verdict(run, &verdict);
     }
 }
@@ -310,6 +322,10 @@ void site_nodes_turn(struct site *site, int64_t now_ns)
     int result;
 
     nodes_open(site, now_ns);
+    for (size_t i = 0; i < site->runs && site->nodes && !site->local; i++) {
+        if (site->run[i]->log)
+            nodes_take_losses(site->run[i]);
+    }
     if (site->nodes)
         nodes_take_verdicts(site);
     if (!site->nodes)

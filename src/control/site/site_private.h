@@ -75,6 +75,8 @@ struct site_run {
     int64_t index_at_ns;   /* when to try again */
     int64_t index_turn_ns; /* when its rows are due, if no request asks for them */
     bool version_logged;   /* a sender has another version, and this was logged */
+    uint32_t lost[VERDICT_NODES]; /* lives of launchers whose loss the site's log has: a ring */
+    uint32_t losts;
     uint64_t
         copied; /* findings of nodes below this one were looked at; UINT64_MAX: not known yet */
     struct waiter *waiting;
@@ -199,8 +201,6 @@ void site_forget(struct site *site); /* one run that never sent a fact, if there
 void site_nodes_turn(struct site *site, int64_t now_ns); /* opens the log, ticks, copies */
 void site_nodes_close(struct site *site);
 void site_nodes_failed(struct site *site, int result, const struct err *err);
-/* Nodes that a run has just lost, as its launchers say: an attempt ends because of that. */
-void site_nodes_lost(struct site_run *run, const struct decision *stop);
 void site_nodes_verdict(struct site_run *run, const struct verdict *verdict); /* new or changed */
 
 /* site_act.c: what the controller does to nodes itself */

@@ -125,8 +125,6 @@ static void site_event_output(struct site_run *run, const struct frame *frame)
         root = decision_json(&decision);
         json_object_object_add(root, "run", json_object_new_string(run->dir.run));
         events_put(&run->site->events, run->dir.run, "decision", root);
-        if (decision.action == ACTION_STOP && decision.state == DECISION_ORDERED)
-            site_nodes_lost(run, &decision);
     } else if (frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0) {
         events_put(&run->site->events, run->dir.run, "verdict", verdict_json(&verdict));
         site_nodes_verdict(run, &verdict);
