@@ -275,7 +275,7 @@ static int install_write(const struct install *install, const char *name, mode_t
 /* Slurm starts it as root, or each user's job loads it: whoever can write to it, or to a directory above it, is root then.  Others may make
  * files in a directory with the sticky bit, and not replace ours.
  */
-static int install_check_owner(const char *what, const char *path, struct err *err)
+static int install_check_owner(const char *what, char *path, size_t room, struct err *err)
 {
     char real[PATH_MAX];
 
@@ -283,6 +283,8 @@ static int install_check_owner(const char *what, const char *path, struct err *e
         return 0;
     if (!realpath(path, real))
         return err_set(err, -errno, "%s %s: %m", what, path);
+    if ((size_t)snprintf(path, room, "%s", real) >= room) /* a link may be another one later */
+        return err_set(err, -ENAMETOOLONG, "%s %s: too long", what, real);
     for (;;) {
         char *slash = strrchr(real, '/');
         struct stat st;
@@ -304,27 +306,35 @@ static int install_check_owner(const char *what, const char *path, struct err *e
 /* Prolog and health check run as root, and whoever can write to them is root. */
 static int install_directory(const char *dir, struct err *err)
 {
+    struct path real;
     int result;
 
     if (dir[0] != '/' || strpbrk(dir, " \t\n,"))
         return err_set(err, -EINVAL,
                        "--dir %s: expected an absolute path without blanks and commas", dir);
     result = path_make(dir, err);
+    snprintf(real.text, sizeof(real.text), "%s", dir);
     if (result == 0)
-        result = install_check_owner("--dir", dir, err);
+        result = install_check_owner("--dir", real.text, sizeof(real.text), err);
+    if (result == 0 && strcmp(real.text, dir) != 0) /* Slurm gets it as given */
+        result =
+            err_set(err, -EINVAL, "--dir %s: expected a path without links: %s", dir, real.text);
     if (result == 0 && chmod(dir, 0755) < 0) /* users start task-prolog */
         result = err_set(err, -errno, "%s: %m", dir);
     return result;
 }
 
-static int install_files(const struct install *install, struct err *err)
+static int install_files(struct install *install, struct err *err)
 {
-    int result = install_check_owner("the program", install->bin.text, err);
+    int result =
+        install_check_owner("the program", install->bin.text, sizeof(install->bin.text), err);
 
     if (result == 0)
-        result = install_check_owner("the NCCL plugin", install->attach.nccl_plugin, err);
+        result = install_check_owner("the NCCL plugin", install->attach.nccl_plugin,
+                                     sizeof(install->attach.nccl_plugin), err);
     if (result == 0)
-        result = install_check_owner("the Python package", install->python, err);
+        result = install_check_owner("the Python package", install->python, sizeof(install->python),
+                                     err);
     if (result == 0)
         result = install_directory(install->settings->dir, err);
     for (size_t i = 0; result == 0 && i < slurm_want_count; i++) {

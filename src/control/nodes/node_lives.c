@@ -241,6 +241,14 @@ static bool lives_takes_out(unsigned action)
     return action == ACTION_DRAIN || action == ACTION_DOWN;
 }
 
+/* What was refused, or was somebody else's doing, took no node out: a run that cries wolf does not use up the budget of the site. */
+static bool lives_may_have_taken(const struct site_order *order)
+{
+    return order->number && lives_takes_out(order->decision.action) &&
+           (!order->ended || order->outcome.result == OUTCOME_DONE ||
+            order->outcome.result == OUTCOME_UNKNOWN);
+}
+
 static size_t lives_taken_in_an_hour(const struct lives_view *view)
 {
     size_t count = 0;
@@ -248,7 +256,7 @@ static size_t lives_taken_in_an_hour(const struct lives_view *view)
     for (size_t i = 0; i < view->orders->count; i++) {
         const struct site_order *order = &view->orders->order[i];
 
-        count += order->number && lives_takes_out(order->decision.action) &&
+        count += lives_may_have_taken(order) &&
                  view->real_ns - order->decision.decided_real_ns < HOUR_NS;
     }
     return count;
@@ -355,12 +363,16 @@ static void lives_refuse(struct lives_view *view, struct site_node *node, unsign
         lives_order(view, node, ACTION_ALERT, of, DECISION_ORDERED, text);
 }
 
-static bool lives_may_order(const struct lives_view *view, const struct site_node *node)
+static bool lives_may_order(const struct lives_view *view, const struct site_node *node,
+                            unsigned action)
 {
     const struct site_order *order = lives_newest_order(view->orders, node);
 
     if (!order)
         return true;
+    if (action == ACTION_DOWN && order->decision.action == ACTION_DOWN &&
+        view->real_ns - order->decision.decided_real_ns < HOUR_NS)
+        return false; /* it was looked at */
     if (order->decision.state == DECISION_ORDERED && !order->ended)
         return false;
     return order->outcome.result == OUTCOME_DONE ||
@@ -375,7 +387,7 @@ static void lives_drain(struct lives_view *view, struct site_node *node,
     enum life_block block = lives_check_mode(view, why, sizeof(why));
     unsigned action = evidence->dead ? ACTION_DOWN : ACTION_DRAIN;
 
-    if (!lives_may_order(view, node))
+    if (!lives_may_order(view, node, action))
         return;
     node_evidence_reason(evidence, reason);
     if (block == LIFE_BLOCK_NONE)
@@ -400,7 +412,7 @@ static void lives_undrain(struct lives_view *view, struct site_node *node, const
     char why[100], text[200];
     enum life_block block = lives_check_mode(view, why, sizeof(why));
 
-    if (!node->life.reason[0] || !lives_may_order(view, node))
+    if (!node->life.reason[0] || !lives_may_order(view, node, ACTION_UNDRAIN))
         return;
     if (block == LIFE_BLOCK_NONE) {
         lives_order(view, node, ACTION_UNDRAIN, of, DECISION_ORDERED, node->life.reason);

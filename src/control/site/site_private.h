@@ -70,11 +70,11 @@ struct site_run {
     bool
         deaf; /* since the last tick a sender was told that it was heard of, and its facts are not in the log */
     int64_t synced_ns;
-    bool index_stale;      /* its log says more than the index */
-    bool index_rebuild;    /* its rows were lost, and are read again: not to be shown yet */
-    int64_t index_at_ns;   /* when to try again */
-    int64_t index_turn_ns; /* when its rows are due, if no request asks for them */
-    bool version_logged;   /* a sender has another version, and this was logged */
+    bool index_stale;             /* its log says more than the index */
+    bool index_rebuild;           /* its rows were lost, and are read again: not to be shown yet */
+    int64_t index_at_ns;          /* when to try again */
+    int64_t index_turn_ns;        /* when its rows are due, if no request asks for them */
+    bool version_logged;          /* a sender has another version, and this was logged */
     uint32_t lost[VERDICT_NODES]; /* lives of launchers whose loss the site's log has: a ring */
     uint32_t losts;
     uint64_t

@@ -228,6 +228,21 @@ static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
     assert_int_equal(heard.last.action, ACTION_ALERT);
 }
 
+static void controller_says(struct site_core *core, const char *id, unsigned result, bool ended,
+                            int64_t real_ns)
+{
+    struct outcome outcome = { .result = (uint8_t)result,
+                               .part = SITE_CONTROLLER,
+                               .step = DECISION_NO_STEP,
+                               .began_real_ns = real_ns,
+                               .ended_real_ns = ended ? real_ns : 0 };
+    struct buf payload = { 0 };
+
+    snprintf(outcome.decision, sizeof(outcome.decision), "%s", id);
+    outcome_put(&payload, &outcome);
+    put(core, FRAME_OUTCOME, &payload, true);
+}
+
 static void lose(struct site_core *core, const char *run)
 {
     struct verdict verdict = { .id = "lost-1",
@@ -265,6 +280,25 @@ static void a_node_that_a_run_has_lost_is_reported_dead(void **state)
     assert_int_not_equal(heard.life.state, NODE_OUT);
 }
 
+static void orders_that_took_nothing_out_use_up_no_budget(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    set(core, SITE_BUDGET_DRAINS, 1);
+    own(core, "job-4211");
+    lose(core, "job-4211");
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.last.action, ACTION_DOWN);
+    controller_says(core, heard.last.id, OUTCOME_REFUSED, true, NOW + 1); /* it answers */
+    tick(core, NOW + 700 * NS_PER_S, &heard);
+    assert_int_equal(heard.drains, 0);
+    check(core, "n2", CHECK_FAILED);
+    tick(core, NOW + 701 * NS_PER_S, &heard);
+    assert_int_equal(heard.drains, 1);
+}
+
 static void a_node_that_is_heard_of_is_not_dead(void **state)
 {
     CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
@@ -290,20 +324,6 @@ static void a_node_is_not_dead_because_of_a_run_elsewhere(void **state)
     assert_int_equal(heard.last.action, ACTION_NONE);
 }
 
-static void controller_says(struct site_core *core, const char *id, bool ended, int64_t real_ns)
-{
-    struct outcome outcome = { .result = OUTCOME_DONE,
-                               .part = SITE_CONTROLLER,
-                               .step = DECISION_NO_STEP,
-                               .began_real_ns = real_ns,
-                               .ended_real_ns = ended ? real_ns : 0 };
-    struct buf payload = { 0 };
-
-    snprintf(outcome.decision, sizeof(outcome.decision), "%s", id);
-    outcome_put(&payload, &outcome);
-    put(core, FRAME_OUTCOME, &payload, true);
-}
-
 /* The controller died after it had begun: its successor looks at the node, however late, and knows whose drain it is. */
 static void what_the_controller_has_begun_does_not_expire(void **state)
 {
@@ -316,10 +336,10 @@ static void what_the_controller_has_begun_does_not_expire(void **state)
     tick(core, NOW, &heard);
     assert_int_equal(heard.drains, 1);
     drain = heard.last;
-    controller_says(core, drain.id, false, NOW);
+    controller_says(core, drain.id, OUTCOME_DONE, false, NOW);
     tick(core, NOW + 3600 * NS_PER_S, &heard);
     assert_int_equal(heard.last.action, ACTION_NONE); /* no news of it */
-    controller_says(core, drain.id, true, NOW + 3600 * NS_PER_S);
+    controller_says(core, drain.id, OUTCOME_DONE, true, NOW + 3600 * NS_PER_S);
     tick(core, NOW + 3600 * NS_PER_S + 1, &heard);
     assert_int_equal(heard.life.state, NODE_OUT);
     assert_string_equal(heard.life.reason, drain.why);
@@ -353,6 +373,7 @@ int main(void)
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
         cmocka_unit_test(a_node_that_a_run_has_lost_is_reported_dead),
+        cmocka_unit_test(orders_that_took_nothing_out_use_up_no_budget),
         cmocka_unit_test(a_node_that_is_heard_of_is_not_dead),
         cmocka_unit_test(a_node_is_not_dead_because_of_a_run_elsewhere),
         cmocka_unit_test(what_the_controller_has_begun_does_not_expire),
