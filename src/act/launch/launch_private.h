@@ -102,8 +102,9 @@ struct launch_crew {
         int64_t boot_ns;
     } beat[CREW_BEATS]; /* a ring */
     uint32_t beats;
-    int64_t due_ns;                 /* of the next one */
-    bool known;                     /* some controller has heard of us */
+    int64_t due_ns; /* of the next one */
+    bool known;     /* some controller has heard of us */
+    bool joined_printed;
     int64_t moved_ns;               /* since boot: when we went on to the next endpoint; 0: never */
     int64_t acked_ns;               /* since boot: of the newest that the controller has; 0: none */
     int acknowledged;               /* the file */
