@@ -294,8 +294,9 @@ static int stamp_stream_kind(void *stream)
     return stream == atomic_load_explicit(&stamps.stream, relaxed) ? 0 : -1;
 }
 
-bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *stamp)
+bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *given)
 {
+    struct stamp told = *given, *stamp = &told;
     int kind, result;
     uint64_t tag;
 
@@ -305,6 +306,7 @@ bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *s
     if (stamp->what == RING_STAMP_STEP_BEGIN) {
         stamps_step_begin(probe);
         atomic_store_explicit(&stamps.stream, stream, relaxed);
+        stamp->colls = atomic_load_explicit(&stamps.skip, relaxed);
     } else if (atomic_load_explicit(&stamps.skip, relaxed) && !stamp_is_of_step(stamp)) {
         return false;
     }

@@ -41,7 +41,7 @@ struct watch {
     int64_t now_ns;           /* of this tick */
     struct ring_event batch[BATCH];
     int batch_at, batch_count;
-    uint64_t lost, lost_marked;
+    uint64_t lost, lost_marked, stamps_lost;
     bool broken;   /* the file cannot be read any more */
     bool finished; /* the assembler knows that no more events follow */
     bool comm_sent[RING_COMMS];
@@ -236,6 +236,23 @@ static bool watch_next_batch(struct watch *watch)
     return count > 0;
 }
 
+/* What the device has written by itself.  Until its clock is known nothing can be done with it. */
+static void watch_read_stamps(struct watch *watch)
+{
+    struct ring_stamp stamp[BATCH];
+    struct ring_clock clock;
+    int count = BATCH;
+
+    if (watch->broken || !ring_reader_clock(watch->reader, &clock))
+        return;
+    while (count == BATCH) {
+        count = ring_reader_stamps(watch->reader, stamp, BATCH, &watch->stamps_lost);
+        for (int i = 0; i < count; i++)
+            assemble_stamp(watch->assemble, stamp[i].tag,
+                           ring_clock_host(&clock, stamp[i].device_ns));
+    }
+}
+
 /* Reads as far as the lanes go, sending on the way.  Returns false when the spool is stuck; what was read
  * stays in the batch.
  */
@@ -250,6 +267,7 @@ static bool read_ring(struct watch *watch)
                 return false;
         }
     } while (watch_next_batch(watch));
+    watch_read_stamps(watch);
     assemble_round(watch->assemble);
     watch_log_dropped(watch);
     return watch_drain(watch);
