@@ -280,6 +280,14 @@ static bool stamp_is_of_step(const struct stamp *stamp)
     return stamp->what == RING_STAMP_STEP_BEGIN || stamp->what == RING_STAMP_STEP_END;
 }
 
+/* A thread that has not used the device yet has no context, and what it launches would be an error. */
+static bool stamps_have_context(void)
+{
+    void *context = NULL;
+
+    return stamps.cuda.context_current(&context) == CUDA_SUCCESS && context;
+}
+
 /* 1: being captured, 0: it computes, -1: neither. */
 static int stamp_stream_kind(void *stream)
 {
@@ -301,7 +309,8 @@ bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *g
     uint64_t tag;
 
     if (!stamps_are_on() || !probe ||
-        probe_epoch(probe) != atomic_load_explicit(&stamps.epoch, relaxed))
+        probe_epoch(probe) != atomic_load_explicit(&stamps.epoch, relaxed) ||
+        !stamps_have_context())
         return false;
     if (stamp->what == RING_STAMP_STEP_BEGIN) {
         stamps_step_begin(probe);

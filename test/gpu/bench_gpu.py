@@ -251,7 +251,7 @@ def job(options, one, place):
     mps = Mps(place)
     gate, state = os.path.join(place, "gate"), os.path.join(place, "state")
     os.makedirs(gate)
-    environment = dict(os.environ, LOCKSTEP_STATE=state, PYTHONUNBUFFERED="1", OMP_NUM_THREADS="1", JOB_GATE=gate, JOB_TIMES=place,
+    environment = dict(os.environ, LOCKSTEP_STATE=state, LOCKSTEP_DEBUG="1", PYTHONUNBUFFERED="1", OMP_NUM_THREADS="1", JOB_GATE=gate, JOB_TIMES=place,
                        TORCHINDUCTOR_CACHE_DIR=options.cache, TRITON_CACHE_DIR=os.path.join(options.cache, "triton"),
                        **mps.rank_environment())
     command = [os.path.join(options.build, "lockstep"), "run", "-q", "-n", str(RANKS), "--max-restarts", "0", "--name", one["name"],
@@ -280,11 +280,12 @@ def job(options, one, place):
     directory = os.path.join(state, "runs", one["name"]) if one["fault"] != "plain" else place
     found = {"case": one, "steps": STEPS, "at": AT, "ready": ready, "status": status, "why_status": why_status, "verdict_after_s": seen, "seconds": seconds,
              "mps": mps.on, "steps_ms": step_times(place), "answer": answer, "output": output.read()[-1000:],
-             "began": [], "ranks_output": []}
+             "began": [], "ranks_output": [], "complaints": []}
     for rank in range(RANKS):
         text = rank_output(directory, rank)
         found["began"].append("step 20 loss" in text)
         found["ranks_output"].append(text[-1500:])
+        found["complaints"] += [line for line in text.splitlines() if line.startswith("lockstep: ")][:20]
     keep(options, one, found, os.path.join(directory, "log.lsf"))
     keep_rings(options, one, place)
     return found
