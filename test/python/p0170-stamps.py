@@ -110,6 +110,64 @@ def the_last_wait_of_a_backward_is_stamped_before_it(place):
     equal(stamps_of(ring, 8), [STEP_BEGIN, PHASE, WAIT_BEGIN, WAIT_END, PHASE, PHASE, PHASE, STEP_END])
 
 
+GROUP = DEVICE + """
+import tempfile
+import torch.distributed as dist
+with tempfile.TemporaryDirectory() as place_of_store:
+    dist.init_process_group("gloo", init_method="file://" + place_of_store + "/store", rank=0, world_size=1)
+    for step in range(4):
+        model(torch.ones(2, 4)).sum().backward()
+        for beside in (False, True) if step == 2 else ():
+            try:  # gloo does not take what is not in host memory; we do not look further than that
+                dist.all_reduce(torch.empty(4, device="meta"), async_op=beside)
+            except Exception:
+                pass
+        optimizer.step()
+"""
+
+
+@test
+def an_operation_that_the_caller_waits_for_is_a_wait(place):
+    need_driver()
+    ring, _ = attached(place, GROUP)
+    equal(stamps_of(ring, 2), [STEP_BEGIN, PHASE, PHASE, WAIT_BEGIN, WAIT_END, PHASE, PHASE, STEP_END])
+
+
+GRAPH = DEVICE + """
+import types
+class CUDAGraph:
+    def capture_begin(self): pass
+    def capture_end(self): pass
+    def replay(self): work(10)
+from lockstep import _graphs
+_graphs.hook_graphs(types.SimpleNamespace(CUDAGraph=CUDAGraph))
+def whole():
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+graph, other = CUDAGraph(), CUDAGraph()
+for step in range(2):
+    whole()
+graph.capture_begin()
+whole()
+graph.capture_end()
+other.capture_begin()
+model(torch.ones(2, 4))
+other.capture_end()
+for step in range(5):
+    other.replay()
+    graph.replay()
+    wait()
+"""
+
+
+@test
+def a_graph_that_steps_an_optimizer_ends_a_step(place):
+    need_driver()
+    ring, _ = attached(place, GRAPH)
+    equal(ring.steps(), list(range(7)))
+    equal([ring.phases(step) for step in (1, 2, 5)], [["backward", "optimizer"], ["other"], ["other"]])
+
+
 @test
 def without_a_driver_or_when_told_so_nothing_is_stamped(place):
     need_driver()
