@@ -204,6 +204,7 @@ def _launcher(name, original):
     """
     op_name, place, keyword = _COLLECTIVES[name]
     number = _abi.OPS[op_name]
+    exchanges = name in ("alltoall_base", "all_to_all_single")
 
     @unseen
     def launch(group, stream, args, kwargs):
@@ -214,6 +215,10 @@ def _launcher(name, original):
         elif not _on_host(group):
             size = None
         if size is None:
+            if exchanges:
+                sizes = args[2] if len(args) > 2 else kwargs.get("output_split_sizes")
+                if sizes:
+                    loop.exchanged(sum(sizes))
             return on_device(original, group, args, kwargs, stream == 0)
         comm = groups.handle(group)
         if comm < 0:

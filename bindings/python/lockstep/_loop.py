@@ -49,6 +49,7 @@ class Loop:
         self.captured = False  # an optimizer was
         self.counted = None  # the step that these are counts of
         self.micro_batches = self.tokens = self.squares = 0
+        self.length = 1  # of the newest batch's sequences
         probe.on_open.append(self._opened)
 
     def _opened(self):
@@ -158,8 +159,19 @@ class Loop:
         if length < 2 or batch.element_size() < 2:
             return
         self._fresh()
+        self.length = length
         self.tokens += rows * length
         self.squares += rows * length * length
+        probe.metric(TOKENS, self.tokens)
+        probe.metric(LENGTH_SQUARES, self.squares)
+
+    def exchanged(self, rows):
+        """Rows that an exchange with uneven sizes brings: where they are tokens for this rank's experts, they are its work, so
+        they count into the sum of squares as if their sequences were as long as the batch's.  Those of a backward are not seen."""
+        if not self.awake():
+            return
+        self._fresh()
+        self.squares += rows * self.length
         probe.metric(TOKENS, self.tokens)
         probe.metric(LENGTH_SQUARES, self.squares)
 
