@@ -222,6 +222,23 @@ static int stamps_map(struct lockstep_probe *probe, struct err *err)
     return 0;
 }
 
+/* Another thread may be capturing a graph, which what we call here would end. */
+static int stamps_make(struct lockstep_probe *probe, struct err *err)
+{
+    int mode = CUDA_CAPTURE_MODE_RELAXED, result;
+    bool exchanged = stamps.cuda.thread_capture_mode &&
+                     stamps.cuda.thread_capture_mode(&mode) == CUDA_SUCCESS;
+
+    result = stamps_map(probe, err);
+    if (result == 0)
+        result = stamps_load(err);
+    if (result == 0)
+        result = stamp_clock_first(err);
+    if (exchanged)
+        stamps.cuda.thread_capture_mode(&mode);
+    return result;
+}
+
 int stamps_open(struct lockstep_probe *probe, symbol_find *find, void *library, struct err *err)
 {
     uint32_t epoch = probe_epoch(probe);
@@ -240,11 +257,7 @@ int stamps_open(struct lockstep_probe *probe, symbol_find *find, void *library, 
         return result;
     if (stamps.cuda.context_current(&context) != CUDA_SUCCESS || !context)
         return err_set(err, -EAGAIN, "this thread has no CUDA context");
-    result = stamps_map(probe, err);
-    if (result == 0)
-        result = stamps_load(err);
-    if (result == 0)
-        result = stamp_clock_first(err);
+    result = stamps_make(probe, err);
     if (result < 0) {
         atomic_store(&stamps.state, STAMPS_OFF);
         return result;

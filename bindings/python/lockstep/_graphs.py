@@ -4,6 +4,7 @@
 A graph in which an optimizer stepped ends a step when it is replayed, as the optimizer's own call would.
 """
 from ._loop import loop
+from ._stamps import stamps
 from ._wrap import wraps
 
 
@@ -16,12 +17,12 @@ def hook_graphs(module):
     def capture_begin(self, *args, **kwargs):
         result = original_begin(self, *args, **kwargs)
         stepping.discard(id(self))
-        loop.captured, loop.capturing = False, True
+        loop.captured, loop.capturing, stamps.capturing = False, True, True
         return result
 
     @wraps(original_end)
     def capture_end(self, *args, **kwargs):
-        loop.capturing = False
+        loop.capturing = stamps.capturing = False
         result = original_end(self, *args, **kwargs)
         if loop.captured:
             stepping.add(id(self))

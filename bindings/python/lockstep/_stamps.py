@@ -27,6 +27,7 @@ class Stamps:
         self.stream = None  # tells the current stream of the device
         self.reducers = 0  # of DistributedDataParallel, on a device
         self.waiting = False  # in the last wait of a backward
+        self.capturing = False  # a graph: not now (_graphs.py)
         if os.environ.get("LOCKSTEP_STAMPS") != "off":
             probe.on_open.append(self._opened)
         probe.on_close.append(self._closed)
@@ -54,7 +55,7 @@ class Stamps:
         stream_of = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
         if cuda is None or stream_of is None or getattr(torch.version, "hip", None):
             return True
-        if not cuda.is_initialized():
+        if not cuda.is_initialized() or self.capturing:
             return False
         device = cuda.current_device()
         stream_of(device)

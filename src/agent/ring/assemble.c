@@ -76,8 +76,8 @@ void assemble_keep_ops(struct assemble *assemble, bool keep)
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial)
 {
     for (unsigned i = 0; serial && i < assemble->builds; i++) {
-        if (assemble->build[i]->serial == serial)
-            return assemble->build[i];
+        if (assemble->build[i]->serial == serial) /* final items have other places */
+            return assemble->build[i]->made ? NULL : assemble->build[i];
     }
     return NULL;
 }

@@ -150,9 +150,9 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
         return;
     }
     build = build_by_serial(assemble, place->build);
-    place->ran = true;
-    if (!build)
+    if (place->ran || !build)
         return;
+    place->ran = true;
     stamp_settle(build, &build->item[place->item], time_ns);
     assemble->stamped->build = build->serial;
     assemble->stamped->enqueue_ns = build->item[place->item].enqueue_ns;
@@ -444,6 +444,7 @@ int line_make(struct assemble *assemble, struct build *build, const struct build
     int64_t end_ns, ended_ns;
     uint32_t first;
 
+    build->made = true;
     if (build->stamps && build->sparse)
         build->untimed = true; /* its waits are not known */
     if (build->spans || !line_is_whole(assemble, build, next) || !line_find_begin(build, &first)) {

@@ -263,6 +263,39 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
     item_is(&out, 5, ITEM_SPAN, 6000, 10000);
 }
 
+/* A hostile ring: a tag that runs twice, once after its step is made, and one that nobody launched. */
+static void a_tag_that_runs_twice_changes_nothing(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+    CLEAN(assembled_fini) struct assembled out = { 0 };
+
+    (void)state;
+    tag = 0;
+    put_mark(a, 1000, 0, RING_STEP_BEGIN);
+    put_stamp(a, 1000, 0, RING_STAMP_STEP_BEGIN, LOCKSTEP_PHASE_OTHER);
+    put_stamp(a, 1100, 0, RING_STAMP_PHASE, LOCKSTEP_PHASE_FORWARD);
+    put_mark(a, 2000, 1, RING_STEP_BEGIN);
+    put_stamp(a, 2000, 1, RING_STAMP_STEP_BEGIN, LOCKSTEP_PHASE_OTHER);
+    for (int again = 0; again < 3; again++) {
+        assemble_stamp(a, 1, 3000 * US + again);
+        assemble_stamp(a, 2, 4000 * US + again);
+        assemble_stamp(a, 3, 5000 * US + again);
+        assemble_stamp(a, 4711, 5000 * US);
+    }
+    assemble_round(a);
+    assemble_round(a);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.flags, 0);
+    assert_int_equal(out.step.begin_ns, 3000 * US);
+    item_is(&out, 1, ITEM_SPAN, 0, 1000);
+    for (uint64_t i = 1; i <= 3; i++)
+        assemble_stamp(a, i, 9000 * US);
+    assemble_finish(a, 0);
+    assembled_fini(&out);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.step, 1);
+}
+
 static void a_step_with_most_stamps_left_out_is_not_judged(void **state)
 {
     CLEAN(destroy) struct assemble *a = assemble_create(&id);
@@ -295,6 +328,7 @@ int main(void)
         cmocka_unit_test(an_exchange_whose_kernels_nobody_times_has_those_of_its_wait),
         cmocka_unit_test(an_exchange_without_a_wait_has_no_times),
         cmocka_unit_test(stamps_of_a_graph_come_with_each_replay),
+        cmocka_unit_test(a_tag_that_runs_twice_changes_nothing),
         cmocka_unit_test(a_step_with_most_stamps_left_out_is_not_judged),
     };
 
