@@ -3,14 +3,15 @@
  * Stamps and launches stand in the order in which the host made them, which is the order of the stream.  Between two stamps the
  * stream computed, or it had nothing to do because the host was late, or it waited for communication:
  *
- *   - Between the stamps around a wait it waited until the last operation that ended there; what is left it computed.
+ *   - Between the stamps around a wait it waited for the last operation that ended there.
  *   - Elsewhere, a stamp that ran as soon as it was launched found the stream empty: then the host decided how long it took, and the
  *     stretch counts as the host's, in its phase.
  *   - Everything else is computing.  An operation that starts meanwhile shows how far the stream had come, so it cuts the stretch.
  *
  * So the items of a step are the same from step to step, some of them without any length.
  *
- * Of an operation of which only the launch is known, a wait gives the times: as a collective of its communicator.
+ * Of an operation of which only the launch is known, a wait gives the times: as a collective of its communicator.  And where the
+ * stream waited on after the operation was told to be over, it was not: of messages in one kernel, NCCL may tell the end of one only.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -162,7 +163,7 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
 
 struct line {
     struct assemble *assemble;
-    const struct build *build;
+    struct build *build;
     struct item *out;
     uint32_t count, room;
     int64_t host_ns;    /* the newest launch */
@@ -265,20 +266,47 @@ static void line_compute(struct line *line, uint32_t from, uint32_t to, int64_t 
 
 /* ---- a stretch in which it waits ---- */
 
-/* When the last operation ended that the stream can have waited for; 0: none did. */
-static int64_t line_awaited_ns(const struct line *line, uint32_t to, int64_t begin_ns,
-                               int64_t end_ns)
+/* Of two that may be what the stream waited for: the later end, and of messages in one kernel the one that comes. */
+static bool line_awaits_rather(const struct item *item, const struct item *than)
 {
-    int64_t last_ns = 0;
+    if (!than || item->end_ns != than->end_ns)
+        return !than || item->end_ns > than->end_ns;
+    return item->kind == ITEM_P2P && item->what == LOCKSTEP_OP_RECV;
+}
+
+/* The operation, launched before, that the stream waited for; NULL: none that is known. */
+static struct item *line_awaited(const struct line *line, uint32_t to, int64_t begin_ns,
+                                 int64_t end_ns)
+{
+    struct item *found = NULL;
 
     for (uint32_t i = 0; i < to; i++) {
-        const struct item *item = &line->build->item[i];
+        struct item *item = &line->build->item[i];
 
         if (line_item_is_op(item) && item->ended && item->end_ns > begin_ns &&
-            item->end_ns <= end_ns + BLUR_NS)
-            last_ns = MAX(last_ns, MIN(item->end_ns, end_ns));
+            item->end_ns <= end_ns + BLUR_NS && line_awaits_rather(item, found))
+            found = item;
     }
-    return last_ns;
+    return found;
+}
+
+/* Ends of operations are what the waits say, before anything is made of them. */
+static void line_waits_settle(struct line *line)
+{
+    struct build *build = line->build;
+    int64_t begin_ns = INT64_MIN;
+
+    for (uint32_t i = 0; i < build->count; i++) {
+        const struct item *stamp = &build->item[i];
+        struct item *awaited;
+
+        if (stamp->kind != ITEM_STAMP)
+            continue;
+        awaited = begin_ns == INT64_MIN ? NULL : line_awaited(line, i, begin_ns, stamp->start_ns);
+        if (awaited)
+            awaited->end_ns = stamp->start_ns;
+        begin_ns = stamp->what == RING_STAMP_WAIT_BEGIN ? stamp->start_ns : INT64_MIN;
+    }
 }
 
 /* The messages of an exchange are one collective. */
@@ -332,10 +360,10 @@ static bool line_claim(struct line *line, uint32_t first, uint32_t to, int64_t b
 static void line_wait(struct line *line, uint32_t first, uint32_t from, uint32_t to,
                       int64_t begin_ns, int64_t end_ns)
 {
-    int64_t awaited_ns = line_awaited_ns(line, to, begin_ns, end_ns);
+    bool awaited = line_awaited(line, to, begin_ns, end_ns);
     int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
-    int64_t until_ns = awaited_ns ? awaited_ns : begin_ns;
-    uint32_t claim = awaited_ns ? from : first; /* or it waited for what was launched before */
+    int64_t until_ns = awaited ? end_ns : begin_ns;
+    uint32_t claim = awaited ? from : first; /* or it waited for what was launched before */
 
     line_put_phase(line, line->phase, at_ns, at_ns);
     for (uint32_t i = from; i < to; i++) {
@@ -454,6 +482,7 @@ int line_make(struct assemble *assemble, struct build *build, const struct build
     end_ns = next ? next->stamped_ns : line_last_ns(build, 0);
     ended_ns = MIN(line_last_ns(build, RING_STAMP_STEP_END), end_ns);
     line.enqueue_ns = line.host_ns = INT64_MIN / 2;
+    line_waits_settle(&line);
     line_follow(&line, first, end_ns, next ? next->stamped_launch_ns : INT64_MIN / 2);
     unused = line.failed ? line.out : build->item;
     if (line.failed)

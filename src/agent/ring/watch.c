@@ -217,25 +217,6 @@ static void watch_look_for_layout(struct watch *watch)
     watch_send_ring(watch);
 }
 
-static bool watch_next_batch(struct watch *watch)
-{
-    struct err err = { 0 };
-    int count;
-
-    watch->batch_at = watch->batch_count = 0;
-    if (watch->broken)
-        return false;
-    count = ring_reader_next(watch->reader, watch->batch, BATCH, &watch->lost, &err);
-    if (count < 0) {
-        log_error("%s; the rest of this ring is ignored", err.text);
-        watch->broken = true;
-    }
-    watch->batch_count = MAX(count, 0);
-    if (count > 0)
-        watch_look_for_layout(watch);
-    return count > 0;
-}
-
 /* What the device has written by itself.  Until its clock is known nothing can be done with it. */
 static void watch_read_stamps(struct watch *watch)
 {
@@ -253,6 +234,26 @@ static void watch_read_stamps(struct watch *watch)
     }
 }
 
+static bool watch_next_batch(struct watch *watch)
+{
+    struct err err = { 0 };
+    int count;
+
+    watch->batch_at = watch->batch_count = 0;
+    if (watch->broken)
+        return false;
+    count = ring_reader_next(watch->reader, watch->batch, BATCH, &watch->lost, &err);
+    if (count < 0) {
+        log_error("%s; the rest of this ring is ignored", err.text);
+        watch->broken = true;
+    }
+    watch->batch_count = MAX(count, 0);
+    if (count > 0)
+        watch_look_for_layout(watch);
+    watch_read_stamps(watch);
+    return count > 0;
+}
+
 /* Reads as far as the lanes go, sending on the way.  Returns false when the spool is stuck; what was read
  * stays in the batch.
  */
@@ -267,7 +268,6 @@ static bool read_ring(struct watch *watch)
                 return false;
         }
     } while (watch_next_batch(watch));
-    watch_read_stamps(watch);
     assemble_round(watch->assemble);
     watch_log_dropped(watch);
     return watch_drain(watch);

@@ -128,9 +128,9 @@ static void a_host_that_runs_ahead_is_told_by_its_device(void **state)
         item_is(&out, 3, ITEM_SPAN, 10, 5000); /* forward */
         assert_int_equal(out.shape.item[3].what, LOCKSTEP_PHASE_FORWARD);
         item_is(&out, 5, ITEM_SPAN, 5000, 6000); /* until its gradients can travel */
-        item_is(&out, 6, ITEM_COLL, 6000, 13000);
+        item_is(&out, 6, ITEM_COLL, 6000, 13020);
         item_is(&out, 7, ITEM_SPAN, 6000, 11000);
-        item_is(&out, 9, ITEM_SPAN, 13000, 13020); /* after the wait */
+        item_is(&out, 9, ITEM_SPAN, 13020, 13020); /* after the wait */
         item_is(&out, 13, ITEM_SPAN, 13030, 14000);
         assert_int_equal(out.shape.item[13].what, LOCKSTEP_PHASE_OPTIMIZER);
     }
