@@ -8,7 +8,7 @@ from ring import rings
 from tap import BUILD, LOCKSTEP, PYTHON, Skip, equal, main, need_torch, python, test
 
 DRIVER = os.path.join(BUILD, "src", "device")
-STEP_BEGIN, STEP_END, PHASE, WAIT_BEGIN, WAIT_END = range(1, 6)
+STEP_BEGIN, STEP_END, PHASE, WAIT_BEGIN, WAIT_END, HOST_WAIT = range(1, 7)
 
 DEVICE = """
 import ctypes, os, sys
@@ -45,6 +45,10 @@ for step in range(12):
     if step == 2:  # the stream that computes, and another one
         torch.cuda.Stream.wait_event(types.SimpleNamespace(cuda_stream=0), event)
         torch.cuda.Stream.wait_event(types.SimpleNamespace(cuda_stream=7), event)
+    if step == 3:  # a tensor in host memory, and what is taken for one on the device
+        assert loss.detach().item() == loss.detach().tolist()
+        there = types.SimpleNamespace(is_cuda=True)
+        assert _stamps._before(lambda tensor: 7)(there) == 7
     optimizer.step()
     optimizer.zero_grad()
     wait()
@@ -97,7 +101,8 @@ def steps_and_phases_are_stamped(place):
     ring, said = attached(place, TRAIN)
     assert "stamps" not in said, said
     # blind: backward begins a step; phase begin and end of backward and optimizer
-    equal(stamps_of(ring, 3), [STEP_BEGIN, PHASE, PHASE, PHASE, PHASE, STEP_END])
+    equal(stamps_of(ring, 4), [STEP_BEGIN, PHASE, PHASE, PHASE, PHASE, STEP_END])
+    equal(stamps_of(ring, 3), [STEP_BEGIN, PHASE, PHASE, HOST_WAIT, PHASE, PHASE, STEP_END])
     equal(stamps_of(ring, 2), [STEP_BEGIN, PHASE, PHASE, WAIT_BEGIN, WAIT_END, PHASE, PHASE, STEP_END])
     tags = [event.a for event in ring.of("stamp")]
     equal(tags, list(range(1, len(tags) + 1)))

@@ -18,7 +18,7 @@ from ._probe import complain, probe
 from ._steps import steps
 from ._wrap import wraps
 
-WAIT_BEGIN, WAIT_END = 4, 5  # enum ring_stamp_what
+WAIT_BEGIN, WAIT_END, HOST_WAIT = 4, 5, 6  # enum ring_stamp_what
 
 
 class Stamps:
@@ -140,3 +140,23 @@ def hook_streams(module):
 def hook_functional(module):
     """Functional collectives, and with them DTensor."""
     module.wait_tensor = _around(module.wait_tensor, lambda tensor: getattr(tensor, "is_cuda", False))
+
+
+# Methods of a tensor that wait for its device.  What the stream has computed by then is its own work, and not the host's.
+_WAITING = ("item", "tolist", "cpu")
+
+
+def _before(original):
+    @wraps(original)
+    def before(self, *args, **kwargs):
+        stamp = stamps.stamp
+        if stamp is not None and not _torch.compiling() and self.is_cuda and not stamps.capturing:
+            stamp(HOST_WAIT)
+        return original(self, *args, **kwargs)
+
+    return before
+
+
+def hook_tensor(module):
+    for name in _WAITING:
+        setattr(module.Tensor, name, _before(getattr(module.Tensor, name)))
