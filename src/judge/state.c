@@ -399,7 +399,7 @@ static uint64_t state_tracked_patience(const struct judge_state *judge,
     uint32_t most = (uint32_t)judge->limits.verdict_flaps_most;
     uint32_t often = tracked->reopened > 1 ? MIN(tracked->reopened - 1, most) : 0;
 
-    return (uint64_t)judge->limits.verdict_close_after << often;
+    return (uint64_t)judge->limits.verdict_steps << often;
 }
 
 /* Verdicts that no judge has found again for some steps are over; open ones grow dearer, but not by what a hang
@@ -407,7 +407,7 @@ static uint64_t state_tracked_patience(const struct judge_state *judge,
  */
 static void state_verdict_table_age(struct judge_state *judge, const struct past_step *past)
 {
-    uint64_t again = past->step + (uint64_t)judge->limits.verdict_after_restart;
+    uint64_t again = past->step + 2 * (uint64_t)judge->limits.verdict_steps;
     bool hung = ledger_was_hung(judge->book, judge, past);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {

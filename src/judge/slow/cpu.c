@@ -118,9 +118,9 @@ static bool cpu_is_short(const struct judge_state *judge, uint32_t node, const s
 {
     const struct history *history = &judge->history;
     const struct thresholds *limits = &judge->limits;
-    double part = limits->cpu_wait_share * scale * now->excess_ms;
+    double part = limits->verdict_explains * scale * now->excess_ms;
 
-    return now->excess_ms >= limits->cpu_share * scale * history->base_period_ms &&
+    return now->excess_ms >= limits->verdict_least_slowdown * scale * history->base_period_ms &&
            now->starved_ms - now->usual_ms > part &&
            now->mean.host_ms - history->typical[node].host_ms > part;
 }
@@ -174,7 +174,7 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const stru
      * two is more.
      */
     quota =
-        throttled_ms > delayed_ms || throttled_ms > judge->limits.cpu_wait_share * now->excess_ms;
+        throttled_ms > delayed_ms || throttled_ms > judge->limits.verdict_explains * now->excess_ms;
     snprintf(draft.cause, sizeof(draft.cause), "%s",
              quota ? "the cgroup's CPU quota throttles the ranks on this node"
                    : STRAGGLER_NODE_SHORT);

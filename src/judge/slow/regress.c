@@ -312,7 +312,7 @@ static uint64_t regress_growth_began(const struct judge_state *judge, const stru
             most_at = at;
         }
     }
-    *stepped = most > judge->limits.regress_stepped * grown_ms;
+    *stepped = most > judge->limits.verdict_explains * grown_ms;
     if (!*stepped)
         return kind->base_step + 1;
     /* Of both blocks the one with more of the growth. */
@@ -375,7 +375,7 @@ static void kind_judge(struct judge_state *judge, const struct step_kind *kind)
         open->seen_step = judge->job_step->step;
         open->step_seconds = MAX(0, grown) / 1e3;
     } else if (kind->past.since >= DETECT_DELAY &&
-               grown >= judge->limits.regress_share * kind->base.period_ms) {
+               grown >= judge->limits.verdict_least_slowdown * kind->base.period_ms) {
         regress_accuse(judge, kind, &now);
     }
 }
@@ -396,7 +396,7 @@ static void regress_step(struct judge_state *judge)
         return;
     step = sample_take(judge);
     blocks_add(kind, &step);
-    rule = judge_state_rule(judge, KINDS, judge->limits.regress_share / 2);
+    rule = judge_state_rule(judge, KINDS, judge->limits.verdict_least_slowdown / 2);
     if (regress_look(kind, &step, rule.look_steps))
         regress_put(kind, &rule);
     kind_judge(judge, kind);

@@ -112,16 +112,17 @@ static double signals_value(const struct past_step *past, int series, uint32_t r
 
 double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    return MAX(judge->limits.straggler_share * history_typical_ms(&judge->history, rank, steps),
-               judge->limits.straggler_least_excess);
+    return MAX(judge->limits.verdict_least_cost * history_typical_ms(&judge->history, rank, steps),
+               judge->limits.verdict_least_time);
 }
 
 /* Without a CPU anybody is slow now and then; whose fault that is shows elsewhere. */
 bool signals_is_far(const struct judge_state *judge, const struct past_step *past, uint32_t rank)
 {
     double starved = (double)split_starved_ns(&past->split[rank]) / 1e6;
-    double least = FAR_TIMES * MAX(judge->limits.straggler_share * (double)past->typical_ms[rank],
-                                   judge->limits.straggler_least_excess / FAR_TIMES);
+    double least =
+        FAR_TIMES * MAX(judge->limits.verdict_least_cost * (double)past->typical_ms[rank],
+                        judge->limits.verdict_least_time / FAR_TIMES);
 
     if (past->split[rank].unfinished)
         return false; /* its rank ended in it, or another did and it waited */
@@ -147,7 +148,7 @@ static void tests_observe(const struct judge_state *judge, const struct signals 
                           struct rank_tests *tests, uint32_t rank)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    double least = judge->limits.straggler_share * (double)past->typical_ms[rank];
+    double least = judge->limits.verdict_least_cost * (double)past->typical_ms[rank];
 
     for (int series = 0; series < SERIES_COUNT; series++) {
         double noise = MAX(judge->history.noise_ms[series], MAX(1e-6, least / 6));
@@ -304,8 +305,9 @@ static bool signals_nodes_room(struct judge_state *judge, struct signals *signal
 static void signals_nodes_step(struct judge_state *judge, struct signals *signals)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct detect_rule rule = judge_state_rule(
-        judge, judge->model.nodes, judge->limits.cpu_share * judge->limits.cpu_wait_share);
+    struct detect_rule rule =
+        judge_state_rule(judge, judge->model.nodes,
+                         judge->limits.verdict_least_slowdown * judge->limits.verdict_explains);
 
     if (judge->history.count <= judge->limits.verdict_warm_up ||
         !signals_nodes_room(judge, signals))

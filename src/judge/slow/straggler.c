@@ -117,7 +117,7 @@ double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uin
     double excess = MAX(0, straggler_excess_ms(judge, rank, steps));
     double starved = straggler_shared_ms(judge, rank, steps);
 
-    if (starved <= judge->limits.straggler_cpu_share * excess)
+    if (starved <= judge->limits.verdict_explains * excess)
         return excess; /* too little to be the reason: waiting for a CPU need not delay anything */
     return MAX(0, excess - starved);
 }
@@ -137,7 +137,7 @@ static bool straggler_is_starved(const struct judge_state *judge, uint32_t rank,
         used++;
     }
     return used > 0 && straggler_starved_ms(judge, rank, steps) * used >
-                           judge->limits.straggler_cpu_share * MAX(0, excess);
+                           judge->limits.verdict_explains * MAX(0, excess);
 }
 
 #define BLUR 2 /* standard errors by which a mean wait for a CPU may be off */
@@ -161,7 +161,7 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
     if (straggler_is_starved(judge, rank, steps))
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
-        judge->limits.straggler_gpu_share * excess)
+        judge->limits.verdict_explains * excess)
         return LAYER_GPU;
     /* Without device times a phase is the device's as much as the host's.  What makes one phase longer
      * is code; what makes all of them longer may be either.
@@ -377,7 +377,7 @@ static struct tracked_verdict *suspect_verdict(struct judge_state *judge, uint32
 static bool suspect_is_covered(const struct judge_state *judge, uint32_t rank,
                                const struct tracked_verdict *several, uint32_t steps)
 {
-    double own = 1 - judge->limits.straggler_cpu_share;
+    double own = 1 - judge->limits.verdict_explains;
 
     return steps == 0 || several->verdict.layer != LAYER_CPU ||
            straggler_own_work_ms(judge, rank, steps) <
@@ -439,7 +439,7 @@ static void straggler_step(struct judge_state *judge)
     CLEAN(free_clean) uint8_t *who = malloc(judge->model.world + 1);
     struct straggler_suspects suspects = { .who = who };
     double least =
-        judge->limits.straggler_cost_share * history_period_ms(&judge->history, HISTORY_STEPS);
+        judge->limits.verdict_least_cost * history_period_ms(&judge->history, HISTORY_STEPS);
     struct price price;
 
     if (!who)

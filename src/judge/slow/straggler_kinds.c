@@ -95,7 +95,7 @@ static void straggler_comes_accuse(struct judge_state *judge,
     const struct confidence basis = { .best = judge->history.host_view ? 0.6 : 0.75, .rank = rank };
     struct verdict draft = { .kind = VERDICT_STRAGGLER,
                              .confidence = confidence_of(judge, &basis) };
-    bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
+    bool gpu = pattern->compute_ms > judge->limits.verdict_explains * pattern->excess_ms;
     double own_ms, peers_ms;
     unsigned phase =
         straggler_longest_phase(judge, rank, window, signals_is_far, &own_ms, &peers_ms);
@@ -126,7 +126,7 @@ static void straggler_comes_accuse(struct judge_state *judge,
                         name_of_phase(phase), own_ms, peers_ms);
     price_because(&draft, history_period_ms(&judge->history, window),
                   "this rank were as fast as its peers");
-    if (pattern->starved_ms < judge->limits.straggler_cpu_share * pattern->excess_ms)
+    if (pattern->starved_ms < judge->limits.verdict_explains * pattern->excess_ms)
         verdict_rule_out(&draft, LAYER_CPU, "waits %.1f ms for a CPU in these steps",
                          pattern->starved_ms);
     else
@@ -264,7 +264,7 @@ void straggler_moves(struct judge_state *judge)
     /* The cost is that of the newest step: of a step on average it is less. */
     cost *= (double)found.steps / window;
     if (signals_slowest(judge, 0) == MODEL_NONE ||
-        cost <= judge->limits.straggler_cost_share * history_period_ms(&judge->history, window))
+        cost <= judge->limits.verdict_least_cost * history_period_ms(&judge->history, window))
         return;
     migration_accuse(judge, &found, window, cost);
     open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);

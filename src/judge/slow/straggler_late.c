@@ -100,7 +100,7 @@ bool straggler_is_waited_for(const struct judge_state *judge, uint32_t rank)
         late_ms += look->waited_ms - look->own_ms;
         step_ms += look->step_ms;
     }
-    return late_ms >= judge->limits.straggler_late_share * step_ms;
+    return late_ms >= judge->limits.verdict_least_slowdown * step_ms;
 }
 
 static void late_draft(const struct judge_state *judge, const struct late_looks *looks,
@@ -155,8 +155,8 @@ static void late_step(struct judge_state *judge)
         late_ms += (look->waited_ms - look->own_ms) / steps;
         step_ms += look->step_ms / steps;
     }
-    if (late_ms < judge->limits.straggler_least_excess ||
-        late_ms < judge->limits.straggler_late_share * step_ms)
+    if (late_ms < judge->limits.verdict_least_time ||
+        late_ms < judge->limits.verdict_least_slowdown * step_ms)
         return;
     open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, fresh->rank);
     if (open) {

@@ -206,7 +206,7 @@ double sync_link_ms(const struct sync_link *link, uint32_t looks)
 static void sync_link_put(const struct judge_state *judge, struct sync_link *link)
 {
     double change = (double)link->sum_bytes - (double)link->bytes;
-    double alike = judge->limits.sync_bytes_alike * (double)link->bytes;
+    double alike = judge->limits.verdict_least_cost * (double)link->bytes;
 
     if (change > alike || -change > alike) {
         const uint64_t *past;
@@ -303,7 +303,7 @@ static bool sync_is_starved(const struct judge_state *judge, double cost)
 
         starved = MAX(starved, (now.pressure - usual) * period);
     }
-    return starved > judge->limits.sync_cpu_share * cost;
+    return starved > judge->limits.verdict_explains * cost;
 }
 
 static struct tracked_verdict *sync_open_verdict(const struct judge_state *judge)
@@ -368,7 +368,8 @@ static void sync_settle(struct judge_state *judge, struct tracked_verdict *open,
 /* Of the step: what it must cost at least to be said. */
 static double sync_least_share(const struct judge_state *judge)
 {
-    return judge->history.host_view ? judge->limits.sync_host_share : judge->limits.sync_cost_share;
+    return judge->history.host_view ? judge->limits.verdict_clear_cost
+                                    : judge->limits.verdict_least_cost;
 }
 
 static void sync_step(struct judge_state *judge)

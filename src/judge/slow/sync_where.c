@@ -98,7 +98,7 @@ static double sync_clear_ms(const struct judge_state *judge)
         if (sync->link[i].slow && sync_link_is_active(&sync->link[i], judge->job_step->step))
             worst = MAX(worst, sync_excess_ms(&sync->link[i]));
     }
-    return judge->limits.sync_clear_share * worst;
+    return judge->limits.verdict_explains * worst;
 }
 
 int sync_where(const struct judge_state *judge, struct sync_place *ret)

@@ -242,7 +242,7 @@ static int history_nodes_fill(struct past_step *past, const struct model *model)
 static int history_baseline_update(struct history *history, const struct model *model,
                                    const struct thresholds *limits)
 {
-    uint32_t steps = (uint32_t)limits->verdict_base_steps;
+    uint32_t steps = (uint32_t)limits->verdict_steps;
     double period;
 
     if (history->nodes < model->nodes) {
@@ -321,8 +321,7 @@ int history_judge(struct history *history, const struct model *model,
     history->look_steps = (uint32_t)MIN(
         HISTORY_STEPS, limits->verdict_look / MAX(1, history_period_ms(history, HISTORY_STEPS)));
     for (int series = 0; series < SERIES_COUNT; series++)
-        history->noise_ms[series] =
-            history_noise_ms(history, (enum series)series, (uint32_t)limits->verdict_noise_steps);
+        history->noise_ms[series] = history_noise_ms(history, (enum series)series, HISTORY_STEPS);
     return history_baseline_update(history, model, limits);
 }
 

@@ -278,7 +278,7 @@ static uint32_t host_steps(double fabric, double share)
     config.host_view = true;
     bench = healthy(&config);
     if (share > 0)
-        bench.judge.limits.sync_host_share = share;
+        bench.judge.limits.verdict_clear_cost = share;
     bench.lab->fault.fabric = fabric;
     steps = steps_until(&bench, 30);
     bench_close(&bench);

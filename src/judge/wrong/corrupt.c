@@ -148,7 +148,7 @@ static bool corrupt_member_is_stuck(const struct judge_state *judge,
     const struct rank_numbers *rank = &book->rank[member->rank];
     const struct part_seen *part = part_of(book, member);
     uint32_t parts = judge->job_step->step_of[member->rank].digest_parts;
-    double updates, least = judge->limits.corrupt_frozen_updates;
+    double updates, least = judge->limits.verdict_steps;
 
     if (!part || !member->same || part->differs)
         return false;

@@ -12,6 +12,9 @@
 #include "judge/median.h"
 #include "judge/slow/stall/stall_private.h"
 
+#define FADE                                                                                       \
+    0.8F /* of the weight of earlier samples of a loader remains after a second: about five seconds count */
+
 int stall_create(struct stall **ret)
 {
     struct stall *stall = calloc(1, sizeof(*stall));
@@ -83,7 +86,7 @@ static void stall_files_beat(struct judge_state *judge, const struct fact_beat *
         return;
     if (!stall_files_room(&stall->files, &stall->files_room, world))
         return;
-    fade = (float)judge->limits.storage_fade;
+    fade = FADE;
     stall->files[beat->rank].looks = fade * stall->files[beat->rank].looks + (float)seen->looks;
     stall->files[beat->rank].waits = fade * stall->files[beat->rank].waits + (float)seen->waits;
 }

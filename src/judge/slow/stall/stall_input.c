@@ -72,8 +72,8 @@ static int64_t stall_late_ns(const struct judge_state *judge, const struct past_
     const struct thresholds *limits = &judge->limits;
     int64_t own = split_input_ns(&past->split[rank]);
     double usual = input->past.mean * 1e6;
-    double late = MAX(limits->input_times * usual,
-                      usual + limits->input_cost_share * (double)past->measured_ns);
+    double late = MAX(limits->verdict_times * usual,
+                      usual + limits->verdict_least_cost * (double)past->measured_ns);
 
     if (!detect_past_known(&input->past) || (double)own <= late)
         return own;
@@ -147,8 +147,8 @@ static double stall_level_median(const struct stall_input *input, uint32_t steps
 
 double stall_least_share(const struct judge_state *judge)
 {
-    return judge->history.host_view ? judge->limits.input_host_share
-                                    : judge->limits.input_cost_share;
+    return judge->history.host_view ? judge->limits.verdict_clear_cost
+                                    : judge->limits.verdict_least_cost;
 }
 
 static void stall_levels_put(struct judge_state *judge, const struct past_step *past)
@@ -161,7 +161,7 @@ static void stall_levels_put(struct judge_state *judge, const struct past_step *
 
     input->newest_ms = stall_newest_most_ms(judge, past);
     fresh.ms = input->newest_ms;
-    if (fresh.ms > limits->input_cost_share * limits->input_stay_share * period)
+    if (fresh.ms > limits->verdict_least_cost * DETECT_KEEP * period)
         fresh.ms = stall_levels_fill(judge, past);
     else if (ARRAY_FIT(input->level_ns, input->world, judge->model.world))
         memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
@@ -201,7 +201,7 @@ static bool input_is_starved(const struct judge_state *judge, uint32_t steps, do
 
         starved = MAX(starved, (now.pressure - typical) * period);
     }
-    return starved > judge->limits.input_cpu_share * level_ms;
+    return starved > judge->limits.verdict_explains * level_ms;
 }
 
 /* Over so many steps the job waits too long; 0: it does not.  Where it always did no earlier step shows that it can be
@@ -364,7 +364,7 @@ static void stall_job_step(struct judge_state *judge)
 
     if (open) {
         level = stall_level_median(input, 5, &period);
-        if (level < limits->input_cost_share * limits->input_stay_share * period)
+        if (level < limits->verdict_least_cost * DETECT_KEEP * period)
             return;
         stall_layer_settle(judge, open, MODEL_NONE);
         cost = stall_job_cost_ms(judge);
@@ -373,13 +373,13 @@ static void stall_job_step(struct judge_state *judge)
         return;
     }
     if (stall_level_back(input, 0)->ms <
-        limits->input_cost_share * limits->input_stay_share * stall_level_back(input, 0)->period_ms)
+        limits->verdict_least_cost * DETECT_KEEP * stall_level_back(input, 0)->period_ms)
         return;
     steps = stall_job_steps(judge, &always);
     if (steps == 0)
         return;
     cost = stall_job_cost_ms(judge);
-    if (cost < 0 || cost > limits->input_cost_share / 2 * stall_level_back(input, 0)->period_ms)
+    if (cost < 0 || cost > limits->verdict_least_cost / 2 * stall_level_back(input, 0)->period_ms)
         stall_job_accuse(judge, steps, always, cost);
 }
 

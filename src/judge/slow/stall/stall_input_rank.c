@@ -36,7 +36,7 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
         least = MIN(least, split->present ? (double)split_input_ns(split) / 1e6 - theirs : 0);
     }
     own = history_part_ms(&judge->history, rank, steps, split_input_ns);
-    if (own < judge->limits.input_times * theirs && rank_peers_wait(judge, theirs, steps))
+    if (own < judge->limits.verdict_times * theirs && rank_peers_wait(judge, theirs, steps))
         return 0;
     return MIN(own - theirs, 2 * least);
 }
@@ -48,7 +48,7 @@ static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint
                  BLUR * history_starved_error_ms(&judge->history, rank, steps);
 
     return own - history_peers_starved_ms(&judge->history, &judge->model, rank, steps) >
-           judge->limits.input_cpu_share * excess;
+           judge->limits.verdict_explains * excess;
 }
 
 /* `later_ms`: than its peers in the newest step, had these not waited for it. */
@@ -57,7 +57,7 @@ static const struct stall_rule *rank_rule(const struct judge_state *judge, uint3
 {
     for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
         uint32_t steps = stall_steps(judge, &stall_input_rules[i]);
-        double limit = judge->limits.input_cost_share * stall_input_rules[i].shares *
+        double limit = judge->limits.verdict_least_cost * stall_input_rules[i].shares *
                        history_period_ms(&judge->history, steps);
         double excess, peers_ms;
         uint32_t peers;
@@ -130,7 +130,7 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     double cost = ranks_cost_ms(judge, suspects->flag), excess;
     bool fresh;
 
-    if (cost < judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5))
+    if (cost < judge->limits.verdict_least_cost * history_period_ms(&judge->history, 5))
         return; /* hidden behind others, or not known */
     for (uint32_t i = 0; i < suspects->count; i++)
         judge_state_add_rank(judge, &draft, suspects->rank[i]);
@@ -166,8 +166,8 @@ static bool input_rank_is_ours(const struct tracked_verdict *tracked)
 /* Open verdicts of ours that still hold. */
 static void ranks_stay(struct judge_state *judge)
 {
-    double limit = judge->limits.input_cost_share * judge->limits.input_stay_share *
-                   history_period_ms(&judge->history, 5);
+    double limit =
+        judge->limits.verdict_least_cost * DETECT_KEEP * history_period_ms(&judge->history, 5);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -220,7 +220,7 @@ static const struct stall_rule *rank_broken(const struct judge_state *judge, uin
     const struct past_step *past = history_back(&judge->history, 0);
     const struct stall_input *input = &judge->stall->input;
     const struct rank_split *split = &past->split[rank];
-    double least = judge->limits.input_cost_share * (double)past->measured_ns / 2e6, later_ms;
+    double least = judge->limits.verdict_least_cost * (double)past->measured_ns / 2e6, later_ms;
 
     if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
         input->world < judge->model.world)

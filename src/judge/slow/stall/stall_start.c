@@ -42,7 +42,7 @@ void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat)
         : beat->phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
                                                    : NULL;
     struct stall_birth *birth;
-    int64_t most_ns = (int64_t)(judge->limits.startup_beat_most * 1e9);
+    int64_t most_ns = (int64_t)(judge->limits.beat_fresh * 1e9);
     float took;
 
     if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
@@ -83,7 +83,7 @@ static bool reason_of(const struct judge_state *judge, uint32_t rank, double lat
         ret->seconds = (double)stall->birth[rank].seconds[phase];
         ret->storage = (double)stall->birth[rank].storage;
     }
-    return ret->seconds > 0 && ret->seconds >= judge->limits.startup_reason_share * late;
+    return ret->seconds > 0 && ret->seconds >= judge->limits.verdict_explains * late;
 }
 
 static unsigned reason_layer(const struct start_reason *reason)
@@ -278,14 +278,13 @@ void stall_start_step(struct judge_state *judge)
     if (!start_read(judge, &start))
         return;
     stall->start_seconds = start.median;
-    if (start.most - start.median > limits->startup_late)
+    if (start.most - start.median > limits->wait_long)
         stall_late_accuse(judge, &start);
-    else if (stall_births_read(judge, &births) &&
-             births.most - births.median > limits->startup_late)
+    else if (stall_births_read(judge, &births) && births.most - births.median > limits->wait_long)
         stall_births_accuse(judge, &births);
     else if (start.median > limits->startup_most)
         stall_long_accuse(judge, &start, 0);
-    else if (before > 0 && start.median > limits->startup_times * before &&
-             start.median - before > limits->startup_late)
+    else if (before > 0 && start.median > limits->verdict_times * before &&
+             start.median - before > limits->wait_long)
         stall_long_accuse(judge, &start, before);
 }
