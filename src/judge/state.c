@@ -250,6 +250,8 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
     *fresh = false;
     if (state_is_too_unsure(draft))
         return NULL;
+    if (draft->since_real_ns == 0)
+        draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
     verdict_identify(draft);
     tracked = state_verdict_table_get(&judge->verdicts, draft->id);

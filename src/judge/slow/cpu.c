@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/slow/signals.h"
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
@@ -120,7 +119,7 @@ static bool cpu_is_short(const struct judge_state *judge, uint32_t node, const s
     const struct thresholds *limits = &judge->limits;
     double part = limits->verdict_explains * scale * now->excess_ms;
 
-    return now->excess_ms >= limits->verdict_least_slowdown * scale * history->base_period_ms &&
+    return now->excess_ms >= signal_least(judge, SIGNAL_CPU) * scale * history->base_period_ms &&
            now->starved_ms - now->usual_ms > part &&
            now->mean.host_ms - history->typical[node].host_ms > part;
 }
@@ -158,10 +157,7 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const stru
 {
     const struct history *history = &judge->history;
     const struct node_typical *typical = &history->typical[node];
-    const struct confidence basis = { .best = 0.9, .against = AGAINST_PAST };
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .layer = LAYER_CPU,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft = signal_draft(judge, SIGNAL_CPU, NULL);
     double throttled_ms = cpu_node_part_ms(judge, node, now->steps, cpu_throttled);
     double delayed_ms = cpu_node_part_ms(judge, node, now->steps, cpu_delayed);
     bool fresh, quota;
@@ -175,11 +171,10 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const stru
      */
     quota =
         throttled_ms > delayed_ms || throttled_ms > judge->limits.verdict_explains * now->excess_ms;
-    snprintf(draft.cause, sizeof(draft.cause), "%s",
-             quota ? "the cgroup's CPU quota throttles the ranks on this node"
-                   : STRAGGLER_NODE_SHORT);
+    if (quota)
+        snprintf(draft.cause, sizeof(draft.cause),
+                 "the cgroup's CPU quota throttles the ranks on this node");
     draft.since_step = history_back(history, now->steps - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = now->excess_ms / 1e3;
     verdict_because(&draft, "schedstat",
                     "threads of a rank on node %s wait for a CPU %.1f ms per step together, "

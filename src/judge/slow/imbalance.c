@@ -16,7 +16,7 @@
 #include "core/clean.h"
 #include "judge/median.h"
 #include "judge/price.h"
-#include "judge/state.h"
+#include "judge/slow/signals.h"
 
 /* ---- lengths ---- */
 
@@ -52,7 +52,7 @@ static uint32_t imbalance_data_shown(const struct judge_state *judge, double sca
         if (history->count < steps + (uint32_t)judge->limits.verdict_warm_up)
             return 0;
         *cost_ms = imbalance_data_cost_ms(judge, steps);
-        if (*cost_ms >= rule_shares[rule] * judge->limits.verdict_least_cost * scale *
+        if (*cost_ms >= rule_shares[rule] * signal_least(judge, SIGNAL_LENGTHS) * scale *
                             history_period_ms(history, steps))
             return steps;
     }
@@ -63,7 +63,7 @@ static void imbalance_data_accuse(struct judge_state *judge, uint32_t steps, dou
 {
     const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
-    struct verdict draft = { .kind = VERDICT_IMBALANCE, .layer = LAYER_DATA, .confidence = 0.9 };
+    struct verdict draft = signal_draft(judge, SIGNAL_LENGTHS, NULL);
     double least = 1e300, most = 0;
     bool fresh;
 
@@ -73,9 +73,7 @@ static void imbalance_data_accuse(struct judge_state *judge, uint32_t steps, dou
         least = MIN(least, past->split[rank].tokens);
         most = MAX(most, past->split[rank].tokens);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "sequence lengths differ between ranks");
     draft.since_step = history_back(history, steps - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     verdict_because(
         &draft, "ring",
@@ -156,7 +154,7 @@ static bool stages_are_uneven(const struct judge_state *judge, struct stages *st
 {
     for (int rule = 0; rule < RULES; rule++) {
         if (stages_differ(judge, stages, imbalance_rule_steps(judge, rule),
-                          rule_shares[rule] * judge->limits.verdict_least_cost))
+                          rule_shares[rule] * signal_least(judge, SIGNAL_STAGE)))
             return true;
     }
     return false;
@@ -179,9 +177,7 @@ static void imbalance_stage_accuse(struct judge_state *judge, const struct stage
 {
     const struct stage_looks *looks = &judge->stage_looks;
     const struct model *model = &judge->model;
-    struct verdict draft = { .kind = VERDICT_IMBALANCE,
-                             .layer = LAYER_USER_CODE,
-                             .confidence = 0.9 };
+    struct verdict draft = signal_draft(judge, SIGNAL_STAGE, NULL);
     bool fresh;
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
@@ -192,7 +188,6 @@ static void imbalance_stage_accuse(struct judge_state *judge, const struct stage
     snprintf(draft.cause, sizeof(draft.cause), "stage %u of %u has more work than the others",
              stages->heaviest, stages->count);
     draft.since_step = history_back(&judge->history, stages->steps - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = MAX(0, looks->even_ms) / 1e3;
     verdict_because(&draft, "ring",
                     "device compute of stage %u: %.1f ms, mean of all stages %.1f ms over %u steps",
@@ -273,7 +268,7 @@ static void imbalance_stage_step(struct judge_state *judge)
     if (!work)
         return;
     imbalance_stage_look(judge, &stages,
-                         judge->limits.verdict_least_cost * (open ? DETECT_KEEP : 1));
+                         signal_least(judge, SIGNAL_STAGE) * (open ? DETECT_KEEP : 1));
     if (looks->count == 0)
         return;
     if (open) {
@@ -286,7 +281,7 @@ static void imbalance_stage_step(struct judge_state *judge)
     if (stages.heaviest != looks->stage || imbalance_stage_has_straggler(judge, stages.heaviest))
         return;
     if (looks->as_others_ms >
-        judge->limits.verdict_least_cost * history_period_ms(history, stages.steps))
+        signal_least(judge, SIGNAL_STAGE) * history_period_ms(history, stages.steps))
         imbalance_stage_accuse(judge, &stages);
 }
 

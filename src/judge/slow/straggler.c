@@ -176,17 +176,15 @@ static void straggler_describe(struct judge_state *judge, struct verdict *draft,
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
-    split_part *job_step_part = split_local_ns;
-    double own, theirs;
+    bool gpu = draft->layer == LAYER_GPU;
+    split_part *part = gpu ? split_compute_ns : split_local_ns;
+    double own = history_part_ms(history, rank, steps, part), theirs;
     uint32_t peers;
 
-    if (draft->layer == LAYER_GPU)
-        job_step_part = split_compute_ns;
-    own = history_part_ms(history, rank, steps, job_step_part);
-    theirs = history_peers_ms(history, model, rank, steps, job_step_part, &peers);
+    theirs = history_peers_ms(history, model, rank, steps, part, &peers);
     verdict_because(draft, "ring",
                     "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
-                    draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
+                    signal_table[gpu ? SIGNAL_COMPUTE : SIGNAL_WORK].what, own, peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     if (draft->layer != LAYER_GPU) {
         unsigned phase = straggler_longest_phase(judge, rank, steps, NULL, &own, &theirs);
@@ -218,14 +216,14 @@ static const char *straggler_cause_of(unsigned layer, bool host_view)
 {
     switch (layer) {
     case LAYER_GPU:
-        return "device work takes longer than on its peers";
+        return signal_table[SIGNAL_COMPUTE].cause;
     case LAYER_CPU:
         return "its threads wait for a CPU";
     case LAYER_UNKNOWN:
         return "all its work takes longer than on its peers; device times are not observed";
     default:
         return host_view ? "its host code takes longer than on its peers"
-                         : "its host code leaves the device idle";
+                         : signal_table[SIGNAL_WORK].cause;
     }
 }
 
@@ -261,28 +259,26 @@ static void straggler_add_ranks(struct judge_state *judge, struct verdict *draft
         if (judge->model.rank[other].node == judge->model.rank[rank].node)
             judge_state_add_rank(judge, draft, other);
     }
-    snprintf(draft->cause, sizeof(draft->cause), "%s", STRAGGLER_NODE_SHORT);
+    snprintf(draft->cause, sizeof(draft->cause), "%s", signal_table[SIGNAL_CPU].cause);
 }
 
 static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double cost_ms, struct verdict *draft)
 {
     double excess = straggler_excess_ms(judge, rank, steps);
-    const struct confidence basis = {
-        .best = 0.98, .margin = MAX(1, excess / signals_least_ms(judge, rank, steps)), .rank = rank
-    };
+    const struct confidence basis = { .margin =
+                                          MAX(1, excess / signals_least_ms(judge, rank, steps)),
+                                      .rank = rank };
 
-    *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
-                               .confidence = confidence_of(judge, &basis),
-                               .since_step = first_slow_step(judge, rank, excess / 3),
-                               .seconds_per_step = cost_ms / 1e3 };
+    *draft = signal_draft(judge, SIGNAL_WORK, &basis);
+    draft->since_step = first_slow_step(judge, rank, excess / 3);
+    draft->seconds_per_step = cost_ms / 1e3;
     draft->layer = (uint8_t)straggler_layer_of(judge, rank, steps, excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
              straggler_cause_of(draft->layer, judge->history.host_view));
     straggler_add_ranks(judge, draft, rank, steps);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
-    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     straggler_describe(judge, draft, rank, steps, excess);
 }
 
@@ -439,7 +435,7 @@ static void straggler_step(struct judge_state *judge)
     CLEAN(free_clean) uint8_t *who = malloc(judge->model.world + 1);
     struct straggler_suspects suspects = { .who = who };
     double least =
-        judge->limits.verdict_least_cost * history_period_ms(&judge->history, HISTORY_STEPS);
+        signal_least(judge, SIGNAL_WORK) * history_period_ms(&judge->history, HISTORY_STEPS);
     struct price price;
 
     if (!who)

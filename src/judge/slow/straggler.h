@@ -7,8 +7,6 @@
 
 #include "judge/state.h"
 
-#define STRAGGLER_NODE_SHORT "other processes use the CPUs of the ranks on this node"
-
 /* How much longer than its peers it works, without the time that all ranks of its node wait longer for a CPU, where that is
  * a large part of it.
  */

@@ -103,21 +103,21 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
                            const struct trend *trend)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.5 };
+    struct verdict draft = signal_draft(judge, SIGNAL_TREND, &(struct confidence){ .rank = rank });
     struct tracked_verdict *tracked;
     bool fresh;
 
-    draft.layer = series == SERIES_COMPUTE ? LAYER_GPU : LAYER_UNKNOWN;
+    if (series == SERIES_COMPUTE)
+        draft.layer = LAYER_GPU;
     judge_state_add_rank(judge, &draft, rank);
     snprintf(draft.cause, sizeof(draft.cause), "forming: its work grows by %.3f ms per step",
              trend->ms_per_step);
     draft.since_step = history_back(&judge->history, WINDOW - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     verdict_because(
         &draft, "ring",
         "%s exceeds that of its peers by %.2f, %.2f and %.2f ms in three windows of %d steps",
-        series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
-        trend->third_ms[1], trend->third_ms[2], THIRD);
+        signal_table[series].what, trend->third_ms[0], trend->third_ms[1], trend->third_ms[2],
+        THIRD);
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
                     100 * COSTS, (unsigned long long)(past->step + (uint64_t)trend->steps));
     tracked = judge_state_find(judge, &draft, &fresh);

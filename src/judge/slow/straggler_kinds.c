@@ -92,9 +92,7 @@ static void straggler_comes_accuse(struct judge_state *judge,
                                    const struct straggler_pattern *pattern, double cost_ms)
 {
     uint32_t rank = pattern->rank, window = pattern->window;
-    const struct confidence basis = { .best = judge->history.host_view ? 0.6 : 0.75, .rank = rank };
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft = signal_draft(judge, SIGNAL_HITS, &(struct confidence){ .rank = rank });
     bool gpu = pattern->compute_ms > judge->limits.verdict_explains * pattern->excess_ms;
     double own_ms, peers_ms;
     unsigned phase =
@@ -108,7 +106,6 @@ static void straggler_comes_accuse(struct judge_state *judge,
                                                                     : LAYER_USER_CODE);
     judge_state_add_rank(judge, &draft, rank);
     draft.since_step = pattern->first;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     if (straggler_is_regular(pattern))
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow about every %u steps",
@@ -119,8 +116,8 @@ static void straggler_comes_accuse(struct judge_state *judge,
     verdict_because(
         &draft, "ring",
         "%s %.1f ms longer than on its peers in %u of %u steps, in %u separate episodes",
-        gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits, window,
-        pattern->runs);
+        signal_table[gpu ? SIGNAL_COMPUTE : SIGNAL_HITS].what, pattern->excess_ms, pattern->hits,
+        window, pattern->runs);
     if (!gpu && in_phase && phase)
         verdict_because(&draft, "ring", "host time in %s in these steps: %.1f ms, peers %.1f ms",
                         name_of_phase(phase), own_ms, peers_ms);
@@ -205,17 +202,12 @@ static struct migration migration_of(const struct judge_state *judge)
 static void migration_accuse(struct judge_state *judge, const struct migration *found,
                              uint32_t window, double cost)
 {
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .layer = LAYER_UNKNOWN,
-                             .since_step = found->first };
+    struct verdict draft = signal_draft(judge, SIGNAL_MOVES, NULL);
     struct tracked_verdict *tracked;
     bool fresh;
 
-    draft.confidence =
-        confidence_of(judge, &(struct confidence){ .best = 0.6, .against = AGAINST_OTHERS });
+    draft.since_step = found->first;
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
-    snprintf(draft.cause, sizeof(draft.cause), "migrating: a different rank is slow each time");
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     verdict_because(
         &draft, "ring",
@@ -264,7 +256,7 @@ void straggler_moves(struct judge_state *judge)
     /* The cost is that of the newest step: of a step on average it is less. */
     cost *= (double)found.steps / window;
     if (signals_slowest(judge, 0) == MODEL_NONE ||
-        cost <= judge->limits.verdict_least_cost * history_period_ms(&judge->history, window))
+        cost <= signal_least(judge, SIGNAL_MOVES) * history_period_ms(&judge->history, window))
         return;
     migration_accuse(judge, &found, window, cost);
     open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);

@@ -14,6 +14,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "judge/median.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/sync_private.h"
 
 int sync_create(struct sync **ret)
@@ -365,13 +366,6 @@ static void sync_settle(struct judge_state *judge, struct tracked_verdict *open,
     judge_state_renew(open, &draft);
 }
 
-/* Of the step: what it must cost at least to be said. */
-static double sync_least_share(const struct judge_state *judge)
-{
-    return judge->history.host_view ? judge->limits.verdict_clear_cost
-                                    : judge->limits.verdict_least_cost;
-}
-
 static void sync_step(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
@@ -381,7 +375,7 @@ static void sync_step(struct judge_state *judge)
 
     if (!judge->job_step || !sync_links_sum(judge, sync))
         return;
-    sync->rule = judge_state_rule(judge, sync->links, sync_least_share(judge));
+    sync->rule = signal_rule(judge, SIGNAL_FABRIC, sync->links);
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].step == judge->job_step->step)
             sync_link_put(judge, &sync->link[i]);

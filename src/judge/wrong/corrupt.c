@@ -169,7 +169,6 @@ static void corrupt_stuck_accuse(struct judge_state *judge, const struct corrupt
     draft->layer = LAYER_USER_CODE;
     draft->confidence = part->changed ? 0.8 : 0.7;
     draft->since_step = part->step - 1;
-    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     snprintf(draft->cause, sizeof(draft->cause),
              "parameters do not change although the optimizer runs");
     verdict_because(draft, "digest",

@@ -163,7 +163,6 @@ static void corrupt_streak_accuse(struct judge_state *judge, const struct corrup
     }
     draft.confidence = draft.rank_count ? 0.85 : 0.7;
     draft.since_step = book->streak.step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     corrupt_streak_describe(book, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
@@ -326,7 +325,6 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
             judge_state_add_rank(judge, &draft, rank);
     }
     corrupt_value_of(judge->job_step, draft.rank[0], which, &value);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause), "its %s jumped first", values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,

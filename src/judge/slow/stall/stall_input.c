@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/stall/stall_private.h"
@@ -145,18 +144,12 @@ static double stall_level_median(const struct stall_input *input, uint32_t steps
     return median_f64(value, count);
 }
 
-double stall_least_share(const struct judge_state *judge)
-{
-    return judge->history.host_view ? judge->limits.verdict_clear_cost
-                                    : judge->limits.verdict_least_cost;
-}
-
 static void stall_levels_put(struct judge_state *judge, const struct past_step *past)
 {
     struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
     double period = (double)past->measured_ns / 1e6;
-    struct detect_rule rule = judge_state_rule(judge, 1, stall_least_share(judge));
+    struct detect_rule rule = signal_rule(judge, SIGNAL_INPUT, 1);
     struct stall_level fresh = { .step = past->step, .period_ms = period };
 
     input->newest_ms = stall_newest_most_ms(judge, past);
@@ -210,7 +203,7 @@ static bool input_is_starved(const struct judge_state *judge, uint32_t steps, do
 static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
 {
     const struct stall_input *input = &judge->stall->input;
-    double least = stall_least_share(judge), period, level;
+    double least = signal_least(judge, SIGNAL_INPUT), period, level;
     uint32_t steps;
 
     *always = !input->past.risen;
@@ -300,7 +293,7 @@ static void stall_job_describe(const struct judge_state *judge, struct verdict *
 static const char *stall_job_cause(unsigned layer)
 {
     return layer == LAYER_STORAGE ? "batches arrive late because storage is slow"
-                                  : "batches arrive later than the devices need them";
+                                  : signal_table[SIGNAL_INPUT].cause;
 }
 
 /* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
@@ -322,11 +315,8 @@ void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict 
 static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool always, double cost_ms)
 {
     const struct stall_input *input = &judge->stall->input;
-    const struct confidence basis = { .best = always ? 0.85 : 0.92,
-                                      .against = AGAINST_PAST,
-                                      .unpriced = cost_ms < 0 };
-    struct verdict draft = { .kind = VERDICT_INPUT_STALL,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft = signal_draft(judge, always ? SIGNAL_INPUT_ALWAYS : SIGNAL_INPUT,
+                                        &(struct confidence){ .unpriced = cost_ms < 0 });
     double period, level = stall_level_median(input, steps, &period);
     bool fresh;
 
@@ -335,7 +325,6 @@ static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool alw
                                              stall_typical_ms(judge, steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "%s", stall_job_cause(draft.layer));
     draft.since_step = stall_job_since(input, level / 2);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;
     stall_job_describe(judge, &draft, steps, always, cost_ms);
     judge_state_find(judge, &draft, &fresh);

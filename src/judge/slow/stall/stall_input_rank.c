@@ -6,9 +6,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/price.h"
-#include "judge/slow/signals.h"
 #include "judge/slow/stall/stall_private.h"
 
 #define SUSPECTS_MAX 32
@@ -17,7 +15,7 @@
 /* They wait for a large part of the step as well: then it is the job's input, unless one waits for far longer. */
 static bool rank_peers_wait(const struct judge_state *judge, double theirs, uint32_t steps)
 {
-    return theirs > stall_least_share(judge) * history_period_ms(&judge->history, steps);
+    return theirs > signal_least(judge, SIGNAL_BATCHES) * history_period_ms(&judge->history, steps);
 }
 
 /* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
@@ -123,9 +121,8 @@ static double ranks_cost_ms(struct judge_state *judge, const uint8_t *flag)
 
 static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
 {
-    const struct confidence basis = { .best = 0.93, .rank = suspects->rank[0] };
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft =
+        signal_draft(judge, SIGNAL_BATCHES, &(struct confidence){ .rank = suspects->rank[0] });
     uint32_t steps = stall_steps(judge, suspects->rule), back = 0;
     double cost = ranks_cost_ms(judge, suspects->flag), excess;
     bool fresh;
@@ -137,8 +134,6 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     draft.layer = (uint8_t)stall_input_layer(
         judge, &draft, suspects->rank[0],
         history_part_ms(&judge->history, suspects->rank[0], steps, stall_faults));
-    snprintf(draft.cause, sizeof(draft.cause),
-             "its batches arrive late, those of its peers do not");
     excess = rank_excess_ms(judge, suspects->rank[0], steps);
     draft.since_step = history_back(&judge->history, 0)->step;
     for (; history_back(&judge->history, back); back++) {
@@ -148,7 +143,6 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
             break;
         draft.since_step = past->step;
     }
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     for (uint32_t i = 0; i < MIN(suspects->count, 3); i++)
         rank_describe_input(judge, &draft, suspects->rank[i], steps);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/stall/stall_private.h"
 
@@ -308,15 +307,17 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
                          struct stall_pause *pause, const struct pause_event *event,
                          enum reason reason, double cost_ms)
 {
-    static const double best[] = { 0, 0.9, 0.8, 0.6 };
-    const struct confidence basis = { .best = best[reason], .against = AGAINST_PAST };
-    struct verdict draft = { .kind = kind->verdict, .confidence = confidence_of(judge, &basis) };
+    static const enum signal_id signal[] = { [REASON_LONGER] = SIGNAL_PAUSE,
+                                             [REASON_SHARE] = SIGNAL_PAUSES,
+                                             [REASON_LONG] = SIGNAL_LONG_WAIT };
+    struct verdict draft = signal_draft(judge, signal[reason], NULL);
     uint64_t now = history_back(&judge->history, 0)->step, steps;
     struct stall_files seen;
     struct tracked_verdict *tracked;
     double lost;
     bool fresh;
 
+    draft.kind = kind->verdict;
     snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
     stall_draft_who(judge, &draft, kind, event);
     seen = stall_seen_of(judge, pause, &draft);
@@ -328,7 +329,6 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
         pause_share(pause, &lost, &steps);
         draft.since_step = now - MIN(now, steps);
     }
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step =
         cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
     pause_describe(judge, &draft, kind, pause, event, reason);
