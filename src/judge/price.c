@@ -116,6 +116,81 @@ double price_rank_ms(struct judge_state *judge, uint32_t rank)
     return price.all_ms;
 }
 
+/* ---- verdicts ---- */
+
+/* What the removal of these gives back. */
+static double price_removed_ms(struct judge_state *judge, struct tracked_verdict *const *list,
+                               uint32_t from, uint32_t to)
+{
+    program_trial_begin(judge->program);
+    for (uint32_t i = from; i < to; i++)
+        list[i]->by->remedy(judge, list[i]);
+    return (double)(program_replayed_ns(judge->program) - program_trial_ns(judge->program)) / 1e6;
+}
+
+/* Those that a replay can do without, the dearest first. */
+static uint32_t price_verdicts_find(struct judge_state *judge, struct tracked_verdict **list)
+{
+    uint64_t now = history_back(&judge->history, 0)->step;
+    uint32_t count = 0;
+
+    program_trial_begin(judge->program); /* what the remedies do to it is not asked for yet */
+    for (uint32_t i = 0; i < judge->verdicts.count && count < PRICE_PLACES; i++) {
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        uint32_t at = count;
+
+        if (!tracked->open || tracked->seen_step != now || tracked->step_seconds <= 0 ||
+            !tracked->by || !tracked->by->remedy || !tracked->by->remedy(judge, tracked))
+            continue;
+        for (; at > 0 && list[at - 1]->step_seconds < tracked->step_seconds; at--)
+            list[at] = list[at - 1];
+        list[at] = tracked;
+        count++;
+    }
+    return count;
+}
+
+void price_verdicts(struct judge_state *judge)
+{
+    struct tracked_verdict *list[PRICE_PLACES];
+    double cost_ms[PRICE_PLACES] = { 0 }, all_ms, first = 0, last = 0;
+    uint32_t count = judge->program_ready ? price_verdicts_find(judge, list) : 0;
+
+    if (count < 2)
+        return;
+    all_ms = price_removed_ms(judge, list, 0, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool end = i + 1 == count;
+        double without_first = end ? all_ms : price_removed_ms(judge, list, 0, i + 1);
+        double without_last = end ? all_ms : price_removed_ms(judge, list, count - 1 - i, count);
+
+        cost_ms[i] += (without_first - first) / 2;
+        cost_ms[count - 1 - i] += (without_last - last) / 2;
+        first = without_first;
+        last = without_last;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        list[i]->step_seconds = MAX(0, cost_ms[i]) / 1e3;
+}
+
+bool price_remedy_ranks(struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    const struct verdict *verdict = &tracked->verdict;
+    bool several = verdict->rank_count > 1 && verdict->layer == LAYER_CPU;
+    CLEAN(free_clean) uint8_t *flag = NULL;
+
+    if (verdict->kind != VERDICT_STRAGGLER || verdict->rank_count == 0 || several)
+        return false;
+    flag = calloc(judge->model.world + 1, 1);
+    for (uint32_t i = 0; flag && i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
+        if (verdict->rank[i] < judge->model.world)
+            flag[verdict->rank[i]] = 1;
+    }
+    if (flag)
+        program_trial_without(judge->program, flag);
+    return flag != NULL;
+}
+
 #define PRICE_SOURCE "replay"
 
 static void price_line(const struct verdict *verdict, double period_ms, char *out, size_t room)

@@ -283,6 +283,8 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
         }
     }
     tracked->seen_step = state_newest_step(judge);
+    if (*fresh)
+        tracked->by = judge->looks;
     return tracked;
 }
 
@@ -527,9 +529,13 @@ int judge_state_step(struct judge_state *judge, struct job_step *job_step)
     if (result < 0)
         return result;
     judge->job_step = job_step;
-    for (int i = 0; judges[i]; i++)
+    for (int i = 0; judges[i]; i++) {
+        judge->looks = judges[i];
         if (judges[i]->evidence >= judge->known)
             judges[i]->step(judge);
+    }
+    judge->looks = NULL;
+    price_verdicts(judge);
     judge->job_step = NULL;
     hang_step(judge, job_step);
     judge->stepped = true;

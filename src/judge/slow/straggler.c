@@ -453,4 +453,5 @@ static void straggler_step(struct judge_state *judge)
 
 const struct judge judge_straggler = { .name = "straggler",
                                        .step = straggler_step,
-                                       .evidence = EVIDENCE_TIMES };
+                                       .evidence = EVIDENCE_TIMES,
+                                       .remedy = price_remedy_ranks };

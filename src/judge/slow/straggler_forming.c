@@ -165,4 +165,6 @@ static void forming_step(struct judge_state *judge)
     }
 }
 
-const struct judge judge_straggler_forming = { .name = "straggler forming", .step = forming_step };
+const struct judge judge_straggler_forming = { .name = "straggler forming",
+                                               .step = forming_step,
+                                               .remedy = price_remedy_ranks };

@@ -12,6 +12,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/signals.h"
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
@@ -163,4 +164,5 @@ static void late_step(struct judge_state *judge)
 
 const struct judge judge_straggler_late = { .name = "straggler-late",
                                             .step = late_step,
-                                            .evidence = EVIDENCE_NONE };
+                                            .evidence = EVIDENCE_NONE,
+                                            .remedy = price_remedy_ranks };

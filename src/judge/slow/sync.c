@@ -400,4 +400,16 @@ static void sync_step(struct judge_state *judge)
     sync_accuse(judge, cost);
 }
 
-const struct judge judge_sync = { .name = "sync", .step = sync_step, .evidence = EVIDENCE_TIMES };
+static bool sync_remedy(struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    struct ask ask = { judge, judge->sync };
+
+    if (strcmp(tracked->verdict.id, judge->sync->id) != 0)
+        return false;
+    program_trial_transfers(judge->program, judge->job_step, sync_as_before, &ask);
+    return true;
+}
+
+const struct judge judge_sync = {
+    .name = "sync", .step = sync_step, .evidence = EVIDENCE_TIMES, .remedy = sync_remedy
+};

@@ -10,6 +10,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/stall/stall_private.h"
 
 #define FADE                                                                                       \
@@ -136,6 +137,19 @@ static void stall_step(struct judge_state *judge)
     stall_write_step(judge);
 }
 
-const struct judge judge_stall = { .name = "stall",
-                                   .step = stall_step,
-                                   .evidence = EVIDENCE_TIMES };
+/* Pauses are not the steps': what one costs is told by itself. */
+static bool stall_remedy(struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    const struct stall_input *input = &judge->stall->input;
+
+    if (tracked->verdict.kind != VERDICT_INPUT_STALL)
+        return price_remedy_ranks(judge, tracked);
+    if (strcmp(tracked->verdict.group, "input") != 0 || input->world < judge->model.world)
+        return false;
+    program_trial_shorter(judge->program, judge->job_step, LOCKSTEP_PHASE_DATA, input->level_ns);
+    return true;
+}
+
+const struct judge judge_stall = {
+    .name = "stall", .step = stall_step, .evidence = EVIDENCE_TIMES, .remedy = stall_remedy
+};
