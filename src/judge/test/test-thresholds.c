@@ -31,6 +31,17 @@ static void every_field_has_one_row(void **state)
     assert_int_equal(rows, sizeof(seen));
 }
 
+/* Where one more is needed, the mechanism is at fault. */
+static void there_are_fifty_at_most(void **state)
+{
+    size_t rows = 0;
+
+    (void)state;
+    while (thresholds_table[rows].name)
+        rows++;
+    assert_true(rows <= 50);
+}
+
 static void values_are_kept_within_their_bounds(void **state)
 {
     struct thresholds t;
@@ -52,6 +63,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_has_one_row),
+        cmocka_unit_test(there_are_fifty_at_most),
         cmocka_unit_test(values_are_kept_within_their_bounds),
     };
 
