@@ -15,7 +15,6 @@
 
 #include "core/clean.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/straggler.h"
 #include "judge/state.h"
 
 #define LEAST_LOST                                                                                 \
@@ -38,7 +37,7 @@ static double cpu_own_work_ms(const struct judge_state *judge, uint32_t steps)
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present && (double)past->excess_ms[rank] > most)
-            most = MAX(most, straggler_own_work_ms(judge, rank, steps));
+            most = MAX(most, signals_own_work_ms(judge, rank, steps));
     }
     return most;
 }

@@ -129,7 +129,7 @@ struct rank_tests {
     float far_share;               /* of the last observations */
     float usual_off[SERIES_COUNT]; /* ... and by how much it was clearly off in them, on average */
     uint32_t since;                /* steps since it became slow; 0: it is not */
-    bool far, comes;
+    bool far, comes, marked;
 };
 
 struct signals {
@@ -261,13 +261,6 @@ static void tests_look(const struct signals *signals, struct rank_tests *tests)
                          MIN(1.1 * signals->bar / LEAST_LOOKS, -log(usual)));
     }
     tests->comes = detect_hits_step(&tests->hits, tests->far, usual, rate, signals->hits_bar);
-}
-
-/* The larger of both: noise hides, it does not slow devices down. */
-static double signals_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    return MAX(history_excess_ms(&judge->history, SERIES_LOCAL, rank, steps),
-               history_excess_ms(&judge->history, SERIES_COMPUTE, rank, steps));
 }
 
 static double signals_mean_ms(const struct judge_state *judge, int series, uint32_t rank,
@@ -472,6 +465,17 @@ const struct judge judge_signals = { .name = "signals",
                                      .evidence = EVIDENCE_TIMES };
 
 /* ---- answers ---- */
+
+void signals_mark(struct judge_state *judge, uint32_t rank, bool late)
+{
+    if (rank < judge->signals->world)
+        judge->signals->rank[rank].marked = late;
+}
+
+bool signals_is_marked(const struct judge_state *judge, uint32_t rank)
+{
+    return rank < judge->signals->world && judge->signals->rank[rank].marked;
+}
 
 uint32_t signals_slow_steps(const struct judge_state *judge, uint32_t rank)
 {

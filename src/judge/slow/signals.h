@@ -87,6 +87,25 @@ bool signals_is_far(const struct judge_state *judge, const struct past_step *pas
 /* The least excess of a rank that counts. */
 double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
 
+/* By how much its work exceeds that of its peers: the larger of both series, as noise hides but does not slow down. */
+double signals_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+/* ... without the time that all ranks of its node wait longer for a CPU, where that is a large part of it. */
+double signals_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+
+#define SIGNALS_BLUR 2 /* standard errors by which a mean wait for a CPU may be off */
+/* How much longer than its peers it waits for a CPU; and what the others on its node do, the median of them: -1, there are none. */
+double signals_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+double signals_neighbours_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+/* Whether that explains what it took longer; whether it may. */
+bool signals_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+bool signals_may_be_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+
+/* Its batches came late in the newest step that was looked at, those of its peers did not: it holds up the step as much as one that
+ * is slow, whether or not that is worth a verdict.
+ */
+void signals_mark(struct judge_state *judge, uint32_t rank, bool late);
+bool signals_is_marked(const struct judge_state *judge, uint32_t rank);
+
 /* What the rank of a node that waits longest for a CPU waits, against the node's own past; NULL: not known. */
 const struct detect_past *signals_node(const struct judge_state *judge, uint32_t node);
 

@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "judge/slow/straggler.h"
+#include "judge/slow/straggler_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,6 @@
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/stall/stall.h"
-#include "judge/slow/straggler_private.h"
 #include "wire/names.h"
 
 unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
@@ -68,89 +66,6 @@ static bool straggler_in_one_phase(const struct judge_state *judge, uint32_t ran
     return own - peers > judge->limits.straggler_one_phase * excess;
 }
 
-/* ---- whose time it is ---- */
-
-/* The larger of both excesses over the last steps: noise hides, it does not slow devices down. */
-static double straggler_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    return MAX(history_excess_ms(&judge->history, SERIES_LOCAL, rank, steps),
-               history_excess_ms(&judge->history, SERIES_COMPUTE, rank, steps));
-}
-
-/* How much longer than its peers it waits for a CPU. */
-static double straggler_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    return history_starved_ms(&judge->history, rank, steps) -
-           history_peers_starved_ms(&judge->history, &judge->model, rank, steps);
-}
-
-#define NEIGHBOURS 16 /* ranks of a node that are looked at */
-
-/* What the other ranks on its node wait for a CPU, the median of them; -1: there are none. */
-static double straggler_neighbours_ms(const struct judge_state *judge, uint32_t rank,
-                                      uint32_t steps)
-{
-    const struct model_rank *all = judge->model.rank;
-    double value[NEIGHBOURS];
-    uint32_t used = 0;
-
-    for (uint32_t other = 0; other < judge->model.world && used < NEIGHBOURS; other++) {
-        if (other != rank && all[other].node == all[rank].node)
-            value[used++] = history_starved_ms(&judge->history, other, steps);
-    }
-    return used ? median_f64(value, used) : -1;
-}
-
-/* ... and the others on its node do, too.  A rank that waits for a CPU alone has a reason of its own, such as a thread that
- * keeps the interpreter's lock.
- */
-static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    double own = history_starved_ms(&judge->history, rank, steps);
-    double others = straggler_neighbours_ms(judge, rank, steps);
-
-    return straggler_starved_ms(judge, rank, steps) - (others < 0 ? 0 : MAX(0, own - others));
-}
-
-double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    double excess = MAX(0, straggler_excess_ms(judge, rank, steps));
-    double starved = straggler_shared_ms(judge, rank, steps);
-
-    if (starved <= judge->limits.verdict_explains * excess)
-        return excess; /* too little to be the reason: waiting for a CPU need not delay anything */
-    return MAX(0, excess - starved);
-}
-
-/* Whether waiting for a CPU explains a large part of what it took longer, in the steps of which the kernel tells both. */
-static bool straggler_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0;
-    double excess = 0;
-
-    for (uint32_t back = 0; back < count; back++) {
-        const struct past_step *past = history_back(&judge->history, back);
-
-        if (!past->split[rank].present || !split_tells_cpu(&past->split[rank]))
-            continue;
-        excess += (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
-        used++;
-    }
-    return used > 0 && straggler_starved_ms(judge, rank, steps) * used >
-                           judge->limits.verdict_explains * MAX(0, excess);
-}
-
-#define BLUR 2 /* standard errors by which a mean wait for a CPU may be off */
-
-/* Whether it may: waits differ so much from step to step that the mean of these says neither that it does nor that it does not. */
-static bool straggler_may_be_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    double most = straggler_starved_ms(judge, rank, steps) +
-                  BLUR * history_starved_error_ms(&judge->history, rank, steps);
-
-    return straggler_excess_ms(judge, rank, steps) - most < signals_least_ms(judge, rank, steps);
-}
-
 /* ---- the verdict ---- */
 
 static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t rank, uint32_t steps,
@@ -158,7 +73,7 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
 {
     const struct history *history = &judge->history;
 
-    if (straggler_is_starved(judge, rank, steps))
+    if (signals_is_starved(judge, rank, steps))
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
         judge->limits.verdict_explains * excess)
@@ -248,8 +163,8 @@ static void straggler_add_ranks(struct judge_state *judge, struct verdict *draft
                                 uint32_t steps)
 {
     double own = history_starved_ms(&judge->history, rank, steps) -
-                 BLUR * history_starved_error_ms(&judge->history, rank, steps);
-    double others = straggler_neighbours_ms(judge, rank, steps);
+                 SIGNALS_BLUR * history_starved_error_ms(&judge->history, rank, steps);
+    double others = signals_neighbours_ms(judge, rank, steps);
 
     if (draft->layer != LAYER_CPU || others < 0 || others < own / 2) {
         judge_state_add_rank(judge, draft, rank);
@@ -265,7 +180,7 @@ static void straggler_add_ranks(struct judge_state *judge, struct verdict *draft
 static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double cost_ms, struct verdict *draft)
 {
-    double excess = straggler_excess_ms(judge, rank, steps);
+    double excess = signals_excess_ms(judge, rank, steps);
     const struct confidence basis = { .margin =
                                           MAX(1, excess / signals_least_ms(judge, rank, steps)),
                                       .rank = rank };
@@ -376,8 +291,7 @@ static bool suspect_is_covered(const struct judge_state *judge, uint32_t rank,
     double own = 1 - judge->limits.verdict_explains;
 
     return steps == 0 || several->verdict.layer != LAYER_CPU ||
-           straggler_own_work_ms(judge, rank, steps) <
-               own * straggler_excess_ms(judge, rank, steps);
+           signals_own_work_ms(judge, rank, steps) < own * signals_excess_ms(judge, rank, steps);
 }
 
 static void suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
@@ -397,13 +311,13 @@ static void suspects_gather(struct judge_state *judge, struct straggler_suspects
             if (straggler_wavers(&fresh.comes))
                 fresh.steps = 0;
         }
-        fresh.excess_ms = straggler_excess_ms(judge, rank, 1);
+        fresh.excess_ms = signals_excess_ms(judge, rank, 1);
         if (fresh.steps || fresh.comes.hits)
             suspects_add(suspects, &fresh);
     }
     /* Those whose batches come late are another judge's, but hold up the step as much. */
     for (uint32_t rank = 0; suspects->count && rank < judge->model.world; rank++) {
-        if (suspects->who[rank] == PRICE_NOBODY && stall_suspects(judge, rank))
+        if (suspects->who[rank] == PRICE_NOBODY && signals_is_marked(judge, rank))
             suspects->who[rank] = SUSPECTS_MAX;
     }
 }
@@ -425,7 +339,7 @@ static void suspect_judge(struct judge_state *judge, const struct straggler_susp
     } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank)) {
         straggler_draft(judge, suspect->rank, suspect->steps, cost_ms, &draft);
         if (draft.layer == LAYER_CPU || draft.layer == LAYER_GPU ||
-            !straggler_may_be_starved(judge, suspect->rank, suspect->steps))
+            !signals_may_be_starved(judge, suspect->rank, suspect->steps))
             judge_state_find(judge, &draft, &fresh);
     }
 }

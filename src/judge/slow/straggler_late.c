@@ -14,7 +14,7 @@
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/straggler.h"
+#include "judge/slow/straggler_private.h"
 #include "judge/state.h"
 
 /* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was

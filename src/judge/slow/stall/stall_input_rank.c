@@ -223,11 +223,6 @@ static const struct stall_rule *rank_broken(const struct judge_state *judge, uin
     return later_ms < least ? NULL : rank_rule(judge, rank, later_ms);
 }
 
-bool stall_suspects(const struct judge_state *judge, uint32_t rank)
-{
-    return rank_broken(judge, rank) != NULL;
-}
-
 void stall_ranks_step(struct judge_state *judge)
 {
     CLEAN(free_clean) uint8_t *flag = NULL;
@@ -238,6 +233,7 @@ void stall_ranks_step(struct judge_state *judge)
     for (uint32_t rank = 0; flag && rank < judge->model.world; rank++) {
         const struct stall_rule *rule = rank_broken(judge, rank);
 
+        signals_mark(judge, rank, rule != NULL);
         if (!rule || suspects.count == SUSPECTS_MAX || stall_is_named(judge, rank))
             continue;
         suspects.rule = suspects.rule ? suspects.rule : rule;
