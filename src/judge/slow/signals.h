@@ -93,8 +93,7 @@ double signals_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_
 double signals_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
 
 #define SIGNALS_BLUR 2 /* standard errors by which a mean wait for a CPU may be off */
-/* How much longer than its peers it waits for a CPU; and what the others on its node do, the median of them: -1, there are none. */
-double signals_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+/* What the other ranks on its node wait for a CPU, the median of them; -1: there are none. */
 double signals_neighbours_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
 /* Whether that explains what it took longer; whether it may. */
 bool signals_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps);

@@ -14,7 +14,7 @@ double signals_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_
 }
 
 /* How much longer than its peers it waits for a CPU. */
-double signals_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
+static double signals_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
     return history_starved_ms(&judge->history, rank, steps) -
            history_peers_starved_ms(&judge->history, &judge->model, rank, steps);
