@@ -49,12 +49,14 @@ static double straggler_third_ms(const struct judge_state *judge, enum series se
 }
 
 /* By how many of its own deviations the series grows, as the line that fits it best does: where nothing grows, so many are as
- * rare as an alarm of the sequential test with a bar of half their square.
+ * rare as an alarm of the sequential test with a bar of half their square.  Noise that lasts for some steps looks like growth: it is
+ * that of means of what remains beside the line.
  */
 static double straggler_slope_deviations(const struct judge_state *judge, enum series series,
                                          uint32_t rank, double least_noise)
 {
-    double middle = (WINDOW - 1) / 2.0, mean = 0, slope = 0, squares = 0, noise = 0, across = 0;
+    double middle = (WINDOW - 1) / 2.0, mean = 0, slope = 0, across = 0;
+    float off[WINDOW];
 
     for (uint32_t i = 0; i < WINDOW; i++)
         mean += straggler_value_ms(judge, series, rank, i) / WINDOW;
@@ -63,13 +65,15 @@ static double straggler_slope_deviations(const struct judge_state *judge, enum s
         slope += (middle - i) * (straggler_value_ms(judge, series, rank, i) - mean);
     }
     slope /= across;
-    for (uint32_t i = 0; i < WINDOW; i++) {
-        double off = straggler_value_ms(judge, series, rank, i) - mean - slope * (middle - i);
+    for (uint32_t i = 0; i < WINDOW; i++)
+        off[i] = (float)(straggler_value_ms(judge, series, rank, i) - mean - slope * (middle - i));
+    return slope * sqrt(across) / MAX(least_noise, detect_noise(off, WINDOW));
+}
 
-        squares += off * off;
-    }
-    noise = MAX(least_noise, sqrt(squares / (WINDOW - 2)));
-    return slope * sqrt(across) / noise;
+/* The noise of so few steps is not known well: as Student's distribution has it, that makes what is rare less rare. */
+static double forming_bar(double bar)
+{
+    return sqrt((WINDOW - 2) * expm1(2 * bar / (WINDOW - 2)));
 }
 
 static bool trend_find(const struct judge_state *judge, enum series series, uint32_t rank,
@@ -96,7 +100,7 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
         THIRD / 2.0;
     *ret = trend;
     return trend.steps > 0 && trend.steps < HORIZON &&
-           straggler_slope_deviations(judge, series, rank, least / 6) > sqrt(2 * bar);
+           straggler_slope_deviations(judge, series, rank, least / 6) > forming_bar(bar);
 }
 
 static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series series,
