@@ -155,7 +155,8 @@ static int case_introduce(struct case_job *job, uint32_t rank)
     shape_hash(&shape);
     job->job_step.step_of[rank].shape = shape.hash;
     result = model_shape(&job->judge.model, &shape);
-    job->job_step.shape_of[rank] = model_shape_get(&job->judge.model, shape.hash);
+    job->job_step.shape_of[rank] =
+        model_shape_get(&job->judge.model, job->job_step.step_of[rank].shape);
     return result;
 }
 

@@ -155,6 +155,17 @@ static int64_t sync_transfer_ns(const struct judge_state *judge, const struct jo
     return MAX(0, MIN(stay, begin + time->end_ns - meeting->last_arrival_ns));
 }
 
+/* Where a member is not observed, the others may have waited for it: what they stayed is no transfer. */
+static bool sync_is_whole(const struct judge_state *judge, const struct model_shape *shape,
+                          uint32_t item, const struct meeting *meeting)
+{
+    uint32_t wanted = 2;
+
+    if (shape->fact.item[item].kind == ITEM_COLL && shape->comm[item] != MODEL_NONE)
+        wanted = MAX(2, judge->model.comm[shape->comm[item]].size);
+    return meeting->members >= wanted;
+}
+
 /* Adds up the transfers of all links in the newest step, each meeting once. */
 static bool sync_links_sum(struct judge_state *judge, struct sync *sync)
 {
@@ -178,7 +189,7 @@ static bool sync_links_sum(struct judge_state *judge, struct sync *sync)
             struct sync_link *link;
 
             if (number[i] == MODEL_NONE || sends || seen[number[i]] ||
-                meeting[number[i]].members < 2)
+                !sync_is_whole(judge, shape, i, &meeting[number[i]]))
                 continue;
             seen[number[i]] = 1;
             link = sync_item_link(judge, sync, shape, rank, i);
