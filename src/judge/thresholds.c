@@ -27,6 +27,8 @@ const struct threshold thresholds_table[] = {
       "first steps of an attempt that are not judged, and first pauses of a kind that do not show what is usual; they are never typical" },
     { "verdict.steps", AT(verdict_steps), 8, 2, 16, "steps",
       "steps that show what is usual, so many without the fault after which its verdict closes, and so many with an optimizer after which parameters must have changed" },
+    { "verdict.noise-steps", AT(verdict_noise_steps), 20, 4, 32, "steps",
+      "steps over which the noise of single steps is measured; over more of them what moves from rank to rank counts as noise" },
     { "verdict.look", AT(verdict_look), 100, 1, 60000, "ms",
       "time within which steps are one observation; a node holds up a process for tens of milliseconds at a time, which several short steps show" },
     { "verdict.flaps-most", AT(verdict_flaps_most), 5, 0, 16, "times",

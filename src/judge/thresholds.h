@@ -15,6 +15,7 @@
 struct thresholds { /* thresholds.c says what each means, and why it is what it is */
     double verdict_least_cost, verdict_clear_cost, verdict_least_slowdown, verdict_least_time;
     double verdict_explains, verdict_times, verdict_warm_up, verdict_steps, verdict_look;
+    double verdict_noise_steps;
     double verdict_flaps_most, detect_false_alarms, replay_fit_share;
     double straggler_late_steps, straggler_one_phase, imbalance_steps, imbalance_fit;
     double cpu_few_nodes, sync_settles, stall_major_faults, storage_looks, wait_long;

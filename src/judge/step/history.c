@@ -321,7 +321,8 @@ int history_judge(struct history *history, const struct model *model,
     history->look_steps = (uint32_t)MIN(
         HISTORY_STEPS, limits->verdict_look / MAX(1, history_period_ms(history, HISTORY_STEPS)));
     for (int series = 0; series < SERIES_COUNT; series++)
-        history->noise_ms[series] = history_noise_ms(history, (enum series)series, HISTORY_STEPS);
+        history->noise_ms[series] =
+            history_noise_ms(history, (enum series)series, (uint32_t)limits->verdict_noise_steps);
     return history_baseline_update(history, model, limits);
 }
 
