@@ -16,7 +16,7 @@ const struct threshold thresholds_table[] = {
     { "verdict.clear-cost", AT(verdict_clear_cost), 0.10, 0, 1, "share",
       "the same where something else may explain the cost: waits and transfers without device times, which device work may hide, and checkpoints, which are planned" },
     { "verdict.least-slowdown", AT(verdict_least_slowdown), 0.05, 0.001, 10, "share",
-      "the same where only the job's own past, or the order in which ranks arrive, shows the slowness: jobs vary by less without a cause, and some rank is always last" },
+      "the same where only the job's own past, the order in which ranks arrive, or a rank's host time without device times shows the slowness: jobs vary by less without a cause, some rank is always last, and one of them may log" },
     { "verdict.least-time", AT(verdict_least_time), 0.3, 0, 60000, "ms",
       "shortest excess and shortest pause that count; clocks and 16-bit durations are not much more precise" },
     { "verdict.explains", AT(verdict_explains), 0.5, 0, 1, "share",

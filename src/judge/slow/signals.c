@@ -20,19 +20,20 @@
 #define COST AT(least_cost), AT(least_cost)
 #define CLEAR AT(least_cost), AT(clear_cost)
 #define SLOWDOWN AT(least_slowdown), AT(least_slowdown)
+#define WORK AT(least_cost), AT(least_slowdown)
 
 /* clang-format off */
 const struct signal signal_table[SIGNALS] = {
     [SIGNAL_WORK] = { "local work", "its host code leaves the device idle",
-        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_USER_CODE, 0.98, 0, COST },
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_USER_CODE, 0.98, 0, WORK },
     [SIGNAL_COMPUTE] = { "device compute", "device work takes longer than on its peers",
-        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_GPU, 0.98, 0, COST },
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_GPU, 0.98, 0, WORK },
     [SIGNAL_HITS] = { "local work", "intermittent",
-        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_USER_CODE, 0.75, 0.6, COST },
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_USER_CODE, 0.75, 0.6, WORK },
     [SIGNAL_MOVES] = { "local work", "migrating: a different rank is slow each time",
-        UNIT_JOB, AGAINST_OTHERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.6, 0, COST },
+        UNIT_JOB, AGAINST_OTHERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.6, 0, WORK },
     [SIGNAL_TREND] = { "local work", "forming",
-        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.5, 0.5, COST },
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.5, 0.5, WORK },
     [SIGNAL_ARRIVAL] = { "arrival at collectives", "its device enters collectives last; its work between them is not observed",
         UNIT_RANK, AGAINST_OTHERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.7, 0, SLOWDOWN },
     [SIGNAL_BATCHES] = { "wait for the next batch", "its batches arrive late, those of its peers do not",
@@ -200,7 +201,7 @@ static double signals_value(const struct past_step *past, int series, uint32_t r
 
 double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    return MAX(judge->limits.verdict_least_cost * history_typical_ms(&judge->history, rank, steps),
+    return MAX(signal_least(judge, SIGNAL_WORK) * history_typical_ms(&judge->history, rank, steps),
                judge->limits.verdict_least_time);
 }
 
@@ -209,7 +210,7 @@ bool signals_is_far(const struct judge_state *judge, const struct past_step *pas
 {
     double starved = (double)split_starved_ns(&past->split[rank]) / 1e6;
     double least =
-        FAR_TIMES * MAX(judge->limits.verdict_least_cost * (double)past->typical_ms[rank],
+        FAR_TIMES * MAX(signal_least(judge, SIGNAL_WORK) * (double)past->typical_ms[rank],
                         judge->limits.verdict_least_time / FAR_TIMES);
 
     if (past->split[rank].unfinished)
@@ -236,7 +237,7 @@ static void tests_observe(const struct judge_state *judge, const struct signals 
                           struct rank_tests *tests, uint32_t rank)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    double least = judge->limits.verdict_least_cost * (double)past->typical_ms[rank];
+    double least = signal_least(judge, SIGNAL_WORK) * (double)past->typical_ms[rank];
 
     for (int series = 0; series < SERIES_COUNT; series++) {
         double noise = MAX(judge->history.noise_ms[series], MAX(1e-6, least / 6));
