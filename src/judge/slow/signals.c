@@ -37,7 +37,7 @@ const struct signal signal_table[SIGNALS] = {
     [SIGNAL_ARRIVAL] = { "arrival at collectives", "its device enters collectives last; its work between them is not observed",
         UNIT_RANK, AGAINST_OTHERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.7, 0, SLOWDOWN },
     [SIGNAL_BATCHES] = { "wait for the next batch", "its batches arrive late, those of its peers do not",
-        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_DATA, 0.93, 0, CLEAR },
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_DATA, 0.93, 0, WORK },
     [SIGNAL_CPU] = { "waiting for a CPU", "other processes use the CPUs of the ranks on this node",
         UNIT_NODE, AGAINST_PAST, VERDICT_STRAGGLER, LAYER_CPU, 0.9, 0, SLOWDOWN },
     [SIGNAL_INPUT] = { "wait for the next batch", "batches arrive later than the devices need them",

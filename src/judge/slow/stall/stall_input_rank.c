@@ -15,7 +15,7 @@
 /* They wait for a large part of the step as well: then it is the job's input, unless one waits for far longer. */
 static bool rank_peers_wait(const struct judge_state *judge, double theirs, uint32_t steps)
 {
-    return theirs > signal_least(judge, SIGNAL_BATCHES) * history_period_ms(&judge->history, steps);
+    return theirs > signal_least(judge, SIGNAL_INPUT) * history_period_ms(&judge->history, steps);
 }
 
 /* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
@@ -55,7 +55,7 @@ static const struct stall_rule *rank_rule(const struct judge_state *judge, uint3
 {
     for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
         uint32_t steps = stall_steps(judge, &stall_input_rules[i]);
-        double limit = judge->limits.verdict_least_cost * stall_input_rules[i].shares *
+        double limit = signal_least(judge, SIGNAL_BATCHES) * stall_input_rules[i].shares *
                        history_period_ms(&judge->history, steps);
         double excess, peers_ms;
         uint32_t peers;
@@ -127,7 +127,7 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     double cost = ranks_cost_ms(judge, suspects->flag), excess;
     bool fresh;
 
-    if (cost < judge->limits.verdict_least_cost * history_period_ms(&judge->history, 5))
+    if (cost < signal_least(judge, SIGNAL_BATCHES) * history_period_ms(&judge->history, 5))
         return; /* hidden behind others, or not known */
     for (uint32_t i = 0; i < suspects->count; i++)
         judge_state_add_rank(judge, &draft, suspects->rank[i]);
@@ -161,7 +161,7 @@ static bool input_rank_is_ours(const struct tracked_verdict *tracked)
 static void ranks_stay(struct judge_state *judge)
 {
     double limit =
-        judge->limits.verdict_least_cost * DETECT_KEEP * history_period_ms(&judge->history, 5);
+        signal_least(judge, SIGNAL_BATCHES) * DETECT_KEEP * history_period_ms(&judge->history, 5);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -214,7 +214,7 @@ static const struct stall_rule *rank_broken(const struct judge_state *judge, uin
     const struct past_step *past = history_back(&judge->history, 0);
     const struct stall_input *input = &judge->stall->input;
     const struct rank_split *split = &past->split[rank];
-    double least = judge->limits.verdict_least_cost * (double)past->measured_ns / 2e6, later_ms;
+    double least = signal_least(judge, SIGNAL_BATCHES) * (double)past->measured_ns / 2e6, later_ms;
 
     if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
         input->world < judge->model.world)
