@@ -14,6 +14,8 @@
 #define PRICE_PLACES (PRICE_REPLAYS / 2)
 
 struct price_order {
+    const uint8_t *who;         /* by rank: its suspect */
+    uint32_t count;             /* suspects */
     double first_ms[PRICE_MAX]; /* by suspect: to first order */
     uint8_t place[PRICE_MAX];   /* by suspect: when it is removed */
     uint32_t places;
@@ -24,7 +26,7 @@ static bool price_order_find(struct judge_state *judge, const uint8_t *who, uint
 {
     CLEAN(free_clean) int64_t *cost_ns = calloc(judge->model.world + 1, sizeof(*cost_ns));
 
-    *ret = (struct price_order){ .places = MIN(count, PRICE_PLACES) };
+    *ret = (struct price_order){ .who = who, .count = count, .places = MIN(count, PRICE_PLACES) };
     if (!cost_ns)
         return false;
     if (count > 1)
@@ -45,30 +47,31 @@ static bool price_order_find(struct judge_state *judge, const uint8_t *who, uint
 }
 
 /* What the removal of all suspects in these places gives back. */
-static double price_places_ms(struct judge_state *judge, const uint8_t *who, uint32_t count,
-                              const struct price_order *order, uint32_t from, uint32_t to,
-                              uint8_t *flag)
+static double price_places_ms(struct judge_state *judge, const struct price_order *order,
+                              uint32_t from, uint32_t to, uint8_t *flag)
 {
-    for (uint32_t rank = 0; rank < judge->model.world; rank++)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        uint32_t suspect = order->who[rank];
+
         flag[rank] =
-            who[rank] < count && order->place[who[rank]] >= from && order->place[who[rank]] < to;
+            suspect < order->count && order->place[suspect] >= from && order->place[suspect] < to;
+    }
     return (double)(program_replayed_ns(judge->program) -
                     program_without_ns(judge->program, flag)) /
            1e6;
 }
 
 /* A place that several share is divided by their first-order costs. */
-static void price_divide(const struct price_order *order, uint32_t count, const double *place_ms,
-                         struct price *ret)
+static void price_divide(const struct price_order *order, const double *place_ms, struct price *ret)
 {
     double sum[PRICE_PLACES] = { 0 };
     uint32_t in[PRICE_PLACES] = { 0 };
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < order->count; i++) {
         sum[order->place[i]] += order->first_ms[i];
         in[order->place[i]]++;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < order->count; i++) {
         uint32_t at = order->place[i];
         double share = sum[at] > 0 ? order->first_ms[i] / sum[at] : 1.0 / in[at];
 
@@ -86,21 +89,20 @@ void price_ranks(struct judge_state *judge, const uint8_t *who, uint32_t count, 
     *ret = (struct price){ .all_ms = -1 };
     if (!judge->program_ready || !flag || !price_order_find(judge, who, count, &order))
         return;
-    ret->all_ms = price_places_ms(judge, who, count, &order, 0, order.places, flag);
+    ret->all_ms = price_places_ms(judge, &order, 0, order.places, flag);
     for (uint32_t i = 0; i < order.places; i++) {
         double without_first = ret->all_ms, without_last = ret->all_ms;
 
         if (i + 1 < order.places) {
-            without_first = price_places_ms(judge, who, count, &order, 0, i + 1, flag);
-            without_last = price_places_ms(judge, who, count, &order, order.places - 1 - i,
-                                           order.places, flag);
+            without_first = price_places_ms(judge, &order, 0, i + 1, flag);
+            without_last = price_places_ms(judge, &order, order.places - 1 - i, order.places, flag);
         }
         place_ms[i] += (without_first - first) / 2;
         place_ms[order.places - 1 - i] += (without_last - last) / 2;
         first = without_first;
         last = without_last;
     }
-    price_divide(&order, count, place_ms, ret);
+    price_divide(&order, place_ms, ret);
 }
 
 double price_rank_ms(struct judge_state *judge, uint32_t rank)

@@ -73,17 +73,18 @@ static bool cpu_look(const struct judge_state *judge, uint32_t node, struct cpu_
 {
     const struct history *history = &judge->history;
     const struct detect_past *past = signals_node(judge, node);
-    uint32_t most = MIN(history->count, HISTORY_STEPS);
+    uint32_t steps;
 
     if (!past || !past->risen)
         return false;
-    ret->steps = MIN(most, MAX(1, past->since * MAX(1, history->look_steps)));
+    steps = history_window(history, history_looks(history, past->since));
+    ret->steps = steps ? steps : 1;
     ret->usual_ms = past->mean;
     ret->starved_ms = detect_past_now(past, past->since);
     ret->mean = cpu_node_mean(judge, node, ret->steps);
     ret->excess_ms = cpu_period_mean_ms(history, ret->steps) - history->base_period_ms;
     if (ret->excess_ms > 0)
-        ret->excess_ms = MAX(0, ret->excess_ms - cpu_own_work_ms(judge, ret->steps));
+        ret->excess_ms -= cpu_own_work_ms(judge, ret->steps);
     return true;
 }
 

@@ -110,7 +110,7 @@ struct verdict signal_draft(const struct judge_state *judge, enum signal_id id,
 
 #define LEAST_LOOKS 4 /* that an alarm rests on */
 #define BOUND 4       /* deviations: one that is further off says no more about the next ones */
-#define CLEARLY(off) ((double)(off) > BOUND / 2 ? (double)(off) : 0) /* not by noise */
+#define CLEARLY(off) ((double)(off) > BOUND / 2.0 ? (double)(off) : 0) /* not by noise */
 #define FAR_NOISES 8 /* what is far: so many deviations ... */
 #define FAR_TIMES 4  /* ... and so many times the least excess that counts */
 #define USUAL                                                                                      \
@@ -267,7 +267,7 @@ static void tests_look(const struct signals *signals, struct rank_tests *tests)
 static double signals_mean_ms(const struct judge_state *judge, int series, uint32_t rank,
                               uint32_t steps)
 {
-    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS));
+    uint32_t count = history_window(&judge->history, steps);
     double sum = 0;
 
     for (uint32_t back = 0; back < count; back++)

@@ -60,7 +60,7 @@ double signals_own_work_ms(const struct judge_state *judge, uint32_t rank, uint3
 /* Whether waiting for a CPU explains a large part of what it took longer, in the steps of which the kernel tells both. */
 bool signals_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0;
+    uint32_t count = history_window(&judge->history, steps), used = 0;
     double excess = 0;
 
     for (uint32_t back = 0; back < count; back++) {

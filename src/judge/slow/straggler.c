@@ -22,38 +22,47 @@
 #include "judge/slow/signals.h"
 #include "wire/names.h"
 
+struct phase_sums { /* ms, by phase */
+    double own[LOCKSTEP_PHASE_COUNT], peers[LOCKSTEP_PHASE_COUNT];
+    uint32_t steps, peer_steps;
+};
+
+static void phase_sums_add(struct phase_sums *sums, const struct model *model,
+                           const struct past_step *past, uint32_t rank)
+{
+    sums->steps++;
+    for (uint32_t other = 0; other < model->world; other++) {
+        double *sum = other == rank ? sums->own : sums->peers;
+
+        if (model->rank[other].peers != model->rank[rank].peers || !past->split[other].present)
+            continue;
+        for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
+            sum[phase] += (double)past->split[other].host_ns[phase] / 1e6;
+        sums->peer_steps += other != rank;
+    }
+}
+
 unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                                  straggler_counts *counts, double *own_ms, double *peers_ms)
 {
-    const struct model_rank *all = judge->model.rank;
-    double own[LOCKSTEP_PHASE_COUNT] = { 0 }, peers[LOCKSTEP_PHASE_COUNT] = { 0 };
-    uint32_t window = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0, count = 0;
+    uint32_t window = history_window(&judge->history, steps);
+    struct phase_sums sums = { 0 };
     unsigned longest = 0;
 
     for (uint32_t back = 0; back < window; back++) {
         const struct past_step *past = history_back(&judge->history, back);
 
-        if (counts && !counts(judge, past, rank))
-            continue;
-        used++;
-        for (uint32_t other = 0; other < judge->model.world; other++) {
-            double *sum = other == rank ? own : peers;
-
-            if (all[other].peers != all[rank].peers || !past->split[other].present)
-                continue;
-            for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
-                sum[phase] += (double)past->split[other].host_ns[phase] / 1e6;
-            count += other != rank;
-        }
+        if (!counts || counts(judge, past, rank))
+            phase_sums_add(&sums, &judge->model, past, rank);
     }
     for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++) {
-        own[phase] /= MAX(1, used);
-        peers[phase] /= MAX(1, count);
-        if (own[phase] - peers[phase] > own[longest] - peers[longest])
+        sums.own[phase] /= sums.steps ? sums.steps : 1;
+        sums.peers[phase] /= sums.peer_steps ? sums.peer_steps : 1;
+        if (sums.own[phase] - sums.peers[phase] > sums.own[longest] - sums.peers[longest])
             longest = phase;
     }
-    *own_ms = own[longest];
-    *peers_ms = peers[longest];
+    *own_ms = sums.own[longest];
+    *peers_ms = sums.peers[longest];
     return longest;
 }
 

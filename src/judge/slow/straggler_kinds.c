@@ -49,7 +49,7 @@ struct straggler_pattern straggler_pattern(const struct judge_state *judge, uint
 {
     const struct history *history = &judge->history;
     struct straggler_pattern pattern = { .rank = rank,
-                                         .window = MIN(history->count, HISTORY_STEPS) };
+                                         .window = history_window(history, HISTORY_STEPS) };
     double hit_ms[HISTORY_STEPS], middle;
     bool before = false;
 
@@ -172,7 +172,7 @@ struct migration {
 
 static struct migration migration_of(const struct judge_state *judge)
 {
-    uint32_t window = MIN(judge->history.count, HISTORY_STEPS);
+    uint32_t window = history_window(&judge->history, HISTORY_STEPS);
     struct migration found = { 0 };
     size_t used = 0;
 
@@ -240,7 +240,7 @@ void straggler_moves(struct judge_state *judge)
     struct tracked_verdict *open =
         judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     double cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : 0;
-    uint32_t window = MIN(judge->history.count, HISTORY_STEPS);
+    uint32_t window = history_window(&judge->history, HISTORY_STEPS);
     struct migration found;
 
     if (!signals_job_is_uneven(judge))

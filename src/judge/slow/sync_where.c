@@ -223,7 +223,7 @@ static uint64_t slow_since(const struct judge_state *judge, const struct sync_li
 {
     uint32_t steps = link->past.since * judge->sync->rule.look_steps + link->past.summed;
     const struct past_step *past =
-        history_back(&judge->history, MIN(steps, MIN(judge->history.count, HISTORY_STEPS)) - 1);
+        history_back(&judge->history, history_window(&judge->history, steps) - 1);
 
     return past ? past->step : judge->job_step->step;
 }

@@ -328,7 +328,7 @@ int history_judge(struct history *history, const struct model *model,
 
 /* ---- views over the last steps ---- */
 
-static uint32_t history_window(const struct history *history, uint32_t steps)
+uint32_t history_window(const struct history *history, uint32_t steps)
 {
     return MIN(MIN(steps, history->count), HISTORY_STEPS);
 }
