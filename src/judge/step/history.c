@@ -242,7 +242,7 @@ static int history_nodes_fill(struct past_step *past, const struct model *model)
 static int history_baseline_update(struct history *history, const struct model *model,
                                    const struct thresholds *limits)
 {
-    uint32_t steps = (uint32_t)limits->verdict_base_steps;
+    uint32_t steps = (uint32_t)limits->verdict_steps;
     double period;
 
     if (history->nodes < model->nodes) {
@@ -328,7 +328,7 @@ int history_judge(struct history *history, const struct model *model,
 
 /* ---- views over the last steps ---- */
 
-static uint32_t history_window(const struct history *history, uint32_t steps)
+uint32_t history_window(const struct history *history, uint32_t steps)
 {
     return MIN(MIN(steps, history->count), HISTORY_STEPS);
 }

@@ -84,7 +84,6 @@ static void moments_accuse(struct judge_state *judge, struct corrupt_book *book)
         snprintf(draft.group, sizeof(draft.group), "checkpoint");
     for (uint32_t i = 0; point->stale < point->ranks && i < MIN(point->stale, MOMENTS_NAMED); i++)
         judge_state_add_rank(judge, &draft, point->rank[i]);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause),
              "optimizer moments in checkpoints do not change while the training goes on");
     tracked = judge_state_find(judge, &draft, &fresh);
