@@ -519,7 +519,9 @@ static void top_put_detail(struct top_screen *screen, int row)
         } while (at < length);
         line += length + (line[length] == '\n');
     }
-    screen->shown = count; /* lines: the most that can be scrolled to */
+    screen->scroll =
+        MIN(screen->scroll, count > room ? count - room : 0); /* a wider terminal needs fewer */
+    screen->shown = count;
     screen->rows = room;
     if (count > room)
         top_put(LINES - 1, MAX(COLS - 12, 0), "%3.0f %% shown ",
