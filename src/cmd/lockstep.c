@@ -49,6 +49,7 @@ static const struct command *const commands[] = {
     &command_nodes,
     &command_node_out,
     &command_node_in,
+    &command_slurm_install,
     &command_send,
     &command_relay,
     &command_ckpt_ls,
@@ -84,6 +85,7 @@ static const struct command *const commands[] = {
     &command_orders,
     &command_alert,
     &command_site_act,
+    &command_slurm_hook,
     NULL,
 };
 /* clang-format on */

@@ -35,6 +35,8 @@ extern const struct command command_node_agent;
 extern const struct command command_node_in;
 extern const struct command command_node_out;
 extern const struct command command_nodes;
+extern const struct command command_slurm_hook;
+extern const struct command command_slurm_install;
 extern const struct command command_orders;
 extern const struct command command_report;
 extern const struct command command_request_checkpoint;

@@ -404,12 +404,13 @@ static void site_ask_setting(struct site_core *core, const struct fact_setting *
     core->all_real_ns = 0; /* all nodes are judged by it */
 }
 
+/* A run says itself on which nodes its ranks are; it may name only those on which root's daemon has seen it. */
 static void site_ask_verdict(struct site_core *core, const struct verdict *verdict)
 {
     for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
         struct site_node *node = site_node_find(core, verdict->node[i]);
 
-        if (!node)
+        if (!node || !node_owners_has_run(&node->owners, verdict->run))
             continue;
         node_lives_verdict(node, verdict);
         node->dirty = core->dirty = true;

@@ -2,7 +2,7 @@
  *
  * PURE: it reads no clock, file or socket; the same frames and ticks in the same order give the same output bytes.  Its
  * facts are those that a node's root daemon sent with the node's own token, the requests and budgets of the site's own
- * people, verdicts of runs that name nodes, and what the controller did.  Its output is one check for each node whose state
+ * people, verdicts of runs that name nodes on which they are, and what the controller did.  Its output is one check for each node whose state
  * changed, with the stage "site" and the name "node", its life (node_lives.h), and decisions (site_orders.h).
  *
  * SPDX-License-Identifier: Apache-2.0

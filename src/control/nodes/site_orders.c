@@ -198,8 +198,11 @@ static int orders_decide(struct site_orders *orders, const struct request *reque
     return result;
 }
 
+/* What the controller itself has begun, it looks at when it is back, however late: the node may be out by it. */
 static bool order_is_late(const struct site_order *order, int64_t real_ns)
 {
+    if (order->begun && site_action_is_controllers(order->decision.action))
+        return false;
     return order->decision.state == DECISION_ORDERED && !order->ended &&
            real_ns > order->decision.deadline_real_ns + LATE_NS;
 }

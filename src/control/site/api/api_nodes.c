@@ -277,6 +277,7 @@ void api_get_node_request(struct api_call *call)
     const char *id = http_query(call->exchange, "id");
     struct json_object *root, *list;
     const struct site_orders *orders;
+    const struct site_node *node;
     bool open;
 
     if (!nodes_are_known(call))
@@ -286,6 +287,7 @@ void api_get_node_request(struct api_call *call)
         return;
     }
     orders = site_core_orders(site_log_core(call->site->nodes));
+    node = site_core_find(site_log_core(call->site->nodes), call->run);
     open = site_orders_wait(orders, id);
     list = json_object_new_array();
     for (size_t i = 0; i < orders->count; i++) {
@@ -293,7 +295,9 @@ void api_get_node_request(struct api_call *call)
 
         if (strcmp(order->decision.of, id) != 0 || strcmp(order->decision.node[0], call->run) != 0)
             continue;
-        open |= order->decision.state == DECISION_ORDERED && !order->ended;
+        /* It is over when the state of the node follows from it, too: that comes with the next tick. */
+        open |=
+            order->decision.state == DECISION_ORDERED && (!order->ended || (node && node->dirty));
         json_object_array_add(list, api_node_order_json(order));
     }
     root = json_object_new_object();
