@@ -29,7 +29,9 @@
 #define REPORTS_AT_ONCE 8
 #define END_NS (1500 * NS_PER_MS)     /* from SIGTERM to SIGKILL ... */
 #define END_MAX_NS (2000 * NS_PER_MS) /* ... and to the end of waiting */
-#define RESERVED_S 60                 /* for whoever asked for the node */
+#define HOLD_TRIES 100
+#define FAULT_S 600   /* the controller repeats it every half minute */
+#define RESERVED_S 60 /* for whoever asked for the node */
 
 static int report_directory(const char *state, struct path *ret, struct err *err)
 {
@@ -178,6 +180,19 @@ static int check_background_open(const char *state, bool make, struct err *err)
     return fd < 0 ? err_set(err, -errno, "%s: %m", path.text) : TAKE_FD(fd);
 }
 
+/* Whoever only looks whether it is free holds it for a moment. */
+static bool check_background_hold(int fd)
+{
+    const struct timespec nap = time_spec(10 * NS_PER_MS);
+
+    for (int i = 0; i < HOLD_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        nanosleep(&nap, NULL);
+    }
+    return false;
+}
+
 int check_background_begin(const char *state, int *ret_fd, struct err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -187,7 +202,7 @@ int check_background_begin(const char *state, int *ret_fd, struct err *err)
 
     if (fd < 0)
         return TAKE_FD(fd);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fcntl(fd, F_SETLK, &lock) < 0)
+    if (fcntl(fd, F_SETLK, &lock) < 0 || !check_background_hold(fd))
         return err_set(err, -EBUSY, "another check is running in the background");
     if (fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %m", state);
@@ -239,4 +254,61 @@ int check_background_end(const char *state, struct err *err)
             return 1;
     }
     return err_set(err, -ETIMEDOUT, "the check in the background has not ended within 2 s");
+}
+
+/* ---- faults of the site ---- */
+
+static int check_site_faults_path(const char *state, const char *name, struct path *ret)
+{
+    struct path directory;
+    int result = report_directory(state, &directory, NULL);
+
+    return result < 0 ? result : path_join(ret, directory.text, name, NULL);
+}
+
+int check_site_faults_keep(const char *state, const char (*name)[FACT_NAME], size_t count)
+{
+    CLEAN(fd_clean) int fd = -1;
+    CLEAN(buf_fini) struct buf text = { 0 };
+    struct path path, making;
+    int result = check_site_faults_path(state, "site-faults", &path);
+
+    if (result == 0)
+        result = check_site_faults_path(state, "making-site-faults", &making);
+    if (result < 0)
+        return result;
+    if (!count)
+        return unlink(path.text) < 0 && errno != ENOENT ? -errno : 0;
+    for (size_t i = 0; i < count; i++) {
+        buf_put(&text, name[i], strlen(name[i]));
+        buf_put(&text, "\n", 1);
+    }
+    fd = open(making.text, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    if (text.failed || write(fd, text.data, text.size) != (ssize_t)text.size)
+        return text.failed ? -ENOMEM : -EIO;
+    return rename(making.text, path.text) < 0 ? -errno : 0;
+}
+
+bool check_is_site_fault(const char *state, const char *name)
+{
+    CLEAN(fd_clean) int fd = -1;
+    char text[CHECK_SITE_FAULTS * FACT_NAME + 1];
+    struct path path;
+    struct stat st;
+    ssize_t got;
+
+    if (check_site_faults_path(state, "site-faults", &path) < 0)
+        return false;
+    fd = open(path.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_mtim.tv_sec + FAULT_S < time_real_ns() / NS_PER_S)
+        return false;
+    got = read(fd, text, sizeof(text) - 1);
+    text[MAX(got, 0)] = '\0';
+    for (char *next = text, *line; (line = strsep(&next, "\n"));) {
+        if (line[0] && strcmp(line, name) == 0)
+            return true;
+    }
+    return false;
 }

@@ -11,6 +11,7 @@
 #ifndef LOCKSTEP_VERIFY_CHECK_REPORT_H
 #define LOCKSTEP_VERIFY_CHECK_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/err.h"
@@ -39,5 +40,11 @@ int check_background_begin(const char *state, int *ret_fd, struct err *err);
  * -EPERM: it belongs to another user; -ETIMEDOUT: it has not ended.  For a minute none begins.
  */
 int check_background_end(const char *state, struct err *err);
+
+/* The daemon keeps the names of checks of which the site's controller says that the site is at fault.  Forgotten after some minutes
+ * without a word of the controller.  Returns 0 or -errno.
+ */
+int check_site_faults_keep(const char *state, const char (*name)[FACT_NAME], size_t count);
+bool check_is_site_fault(const char *state, const char *name);
 
 #endif

@@ -141,6 +141,7 @@ enum check_state {
     "inspect" /* a look at what the node reports of itself: nothing is put to the test */
 
 #define CHECK_NAME_ALL "all" /* the worst result of a whole stage */
+#define CHECK_SITE_FAULTS 8  /* checks that so many nodes fail that the site is at fault */
 
 struct check {
     int64_t mono_ns, real_ns; /* of its end */

@@ -64,6 +64,22 @@ await has_row '"life":\{"state":"suspect"'
 tap_result $? "that makes the node suspect"
 sed -i '/Xid/d' "$TAP/tree/dev/kmsg"
 
+# What many nodes fail is a fault of the site: a prolog lets jobs run, and people see it.
+echo "3,2,2000000,-;NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python, GPU has fallen off the bus." >>"$TAP/tree/dev/kmsg"
+numbers=0
+for other in n8 n9; do
+    numbers=$((numbers + 1))
+    LOCKSTEP_STATE=$site "$LOCKSTEP" control --node-token $other >/dev/null
+    "$BUILD/test/node-frames" stage $other failed $numbers quick kmsg >"$TAP/body"
+    is "another node fails the same" "$(status -K "$(bearer "$site/nodes/$other.token")" --data-binary @"$TAP/body" "$api/nodes/$other/frames")" 200
+done
+await grep -qx kmsg "$state/checks/site-faults"
+tap_result $? "a daemon hears that the site is at fault"
+exits 0 "the prolog does not fail for it" check --for prolog
+has "and says why" 'kmsg .*many nodes fail this check now: a fault of the site' "$TAP/out"
+exits 1 "a person sees that it failed" check
+sed -i '/Xid/d' "$TAP/tree/dev/kmsg"
+
 # Ordered.
 exits 2 "a stage that there is not" env LOCKSTEP_STATE="$site" "$LOCKSTEP" request verify --control "$url" --stage none n1
 for role in reader launch; do

@@ -16,6 +16,7 @@
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "verify/check_report.h"
 #include "verify/inspection.h"
 
 #define TOKEN_NS NS_PER_S
@@ -173,6 +174,15 @@ static int node_orders_take(void *arg, const struct decision *order)
                                        "this node daemon cannot do that", &now);
 }
 
+static void node_orders_site_faults(void *arg, const char (*name)[FACT_NAME], size_t count)
+{
+    struct node_orders *mine = arg;
+    int result = check_site_faults_keep(mine->settings.state, name, count);
+
+    if (result < 0)
+        log_error("faults of the site are not kept: %s", strerror(-result));
+}
+
 static void node_orders_replay(void *arg, const struct outcome *outcome)
 {
     struct node_orders *mine = arg;
@@ -229,13 +239,15 @@ int node_orders_open(const struct node_orders_settings *settings, struct node_or
     if (result == 0 && settings->verify)
         result = node_verify_create(settings->verify, &mine->verify);
     if (result == 0)
-        result = order_poll_create(&(struct order_poll_settings){ .loop = settings->loop,
-                                                                  .client = settings->client,
-                                                                  .node = settings->node,
-                                                                  .token = &mine->token,
-                                                                  .take = node_orders_take,
-                                                                  .arg = mine },
-                                   &mine->poll);
+        result =
+            order_poll_create(&(struct order_poll_settings){ .loop = settings->loop,
+                                                             .client = settings->client,
+                                                             .node = settings->node,
+                                                             .token = &mine->token,
+                                                             .take = node_orders_take,
+                                                             .site_faults = node_orders_site_faults,
+                                                             .arg = mine },
+                              &mine->poll);
     if (result < 0)
         return err_set(err, result, "%s", strerror(-result));
     *ret = TAKE(mine);

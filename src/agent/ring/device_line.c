@@ -23,7 +23,8 @@
 #include "core/clean.h"
 #include "lockstep/probe.h"
 
-#define IDLE_NS INT64_C(100000) /* a stamp on an empty stream runs so soon after its launch, at the latest */
+#define IDLE_NS                                                                                    \
+    INT64_C(100000) /* a stamp on an empty stream runs so soon after its launch, at the latest */
 #define BLUR_NS INT64_C(150000) /* between an operation's end and the stream that waited for it */
 
 /* ---- stamps as they come ---- */
@@ -127,7 +128,8 @@ static void stamp_of_graph(struct assemble *assemble, uint64_t tag, int64_t time
 
     if (graph->tag != tag || !build)
         return;
-    item = stamp_item_add(assemble, build, graph->what, graph->phase, assemble->stamped->enqueue_ns);
+    item =
+        stamp_item_add(assemble, build, graph->what, graph->phase, assemble->stamped->enqueue_ns);
     if (item)
         stamp_settle(build, item, time_ns);
 }
@@ -436,7 +438,8 @@ static void line_strip(struct build *build)
 bool line_is_whole(const struct assemble *assemble, const struct build *build,
                    const struct build *next)
 {
-    if (build->stamps == 0 || build->torn || build->open_stamps || !build->stamped_ns || build->sparse)
+    if (build->stamps == 0 || build->torn || build->open_stamps || !build->stamped_ns ||
+        build->sparse)
         return false;
     return next ? next->stamped_ns >= build->stamped_ns : assemble->final;
 }

@@ -206,22 +206,38 @@ static bool check_is_shown(struct check_run *run, const struct check *result)
     return !check_table_take(&run->table, result) || result->state != CHECK_OK;
 }
 
-static void check_on_result(void *user, const struct verify_check *check,
-                            const struct check *result)
+/* Whoever takes nodes away for a failed check must not do so for what all nodes share; the report has it as it is. */
+static void check_excuse(const struct check_run *run, struct check *result)
+{
+    size_t size = strlen(result->why);
+
+    if (!run->settings->for_whom || result->state != CHECK_FAILED ||
+        !check_is_site_fault(run->settings->agent_state, result->name))
+        return;
+    result->state = CHECK_LIMITED;
+    snprintf(result->why + size, sizeof(result->why) - size,
+             "; many nodes fail this check now: a fault of the site");
+}
+
+static void check_on_result(void *user, const struct verify_check *check, const struct check *found)
 {
     struct check_run *run = user;
+    struct check excused = *found, *result = &excused;
     bool applies = result->state != VERIFY_NOT_APPLICABLE;
-    unsigned worst = !applies       ? run->verdict
-                     : run->verdict ? verify_worst(run->verdict, result->state)
-                                    : result->state;
+    unsigned worst;
+
+    if (run->settings->report)
+        check_share_take(&run->share, found);
+    check_excuse(run, result);
+    worst = !applies       ? run->verdict
+            : run->verdict ? verify_worst(run->verdict, result->state)
+                           : result->state;
 
     run->count[result->state]++;
     if (worst != run->verdict)
         snprintf(run->first, sizeof(run->first), "%s: %.150s", result->name, result->why);
     run->verdict = worst;
     check_learn(run, result);
-    if (run->settings->report)
-        check_share_take(&run->share, result);
     if (run->settings->json)
         json_object_array_add(run->checks, check_json(result));
     else if (check_is_shown(run, result))

@@ -263,12 +263,50 @@ static bool lives_check_failed_lately(const struct site_node *node, const char *
 }
 
 /* Many nodes that fail the same check at the same time: what they share is at fault. */
-static size_t lives_failing(const struct lives_view *view, const char *check)
+static size_t lives_failing(const struct site_core *core, const char *check, int64_t real_ns)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < view->nodes; i++)
-        count += lives_check_failed_lately(site_core_node(view->core, i), check, view->real_ns);
+    for (size_t i = 0; i < site_core_nodes(core); i++)
+        count += lives_check_failed_lately(site_core_node(core, i), check, real_ns);
+    return count;
+}
+
+static bool lives_is_site_fault(const struct site_core *core, size_t failing)
+{
+    return failing > 1 && (double)failing > SITE_FAULT_SHARE * (double)site_core_nodes(core);
+}
+
+static bool lives_is_named(const char (*names)[FACT_NAME], size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t node_lives_site_faults(const struct site_core *core, int64_t real_ns, char (*ret)[FACT_NAME],
+                              size_t room)
+{
+    char seen[64][FACT_NAME]; /* that were counted already */
+    size_t count = 0, known = 0;
+
+    for (size_t i = 0; i < site_core_nodes(core); i++) {
+        const struct site_node *node = site_core_node(core, i);
+
+        for (size_t k = 0; k < node->checks && count < room && known < COUNT(seen); k++) {
+            const struct check *check = &node->check[k];
+
+            if (check->state != CHECK_FAILED || real_ns - check->real_ns > SITE_FAULT_NS ||
+                strcmp(check->name, CHECK_NAME_ALL) == 0 ||
+                lives_is_named((const char(*)[FACT_NAME])seen, known, check->name))
+                continue;
+            memcpy(seen[known++], check->name, FACT_NAME);
+            if (lives_is_site_fault(core, lives_failing(core, check->name, real_ns)))
+                memcpy(ret[count++], check->name, FACT_NAME);
+        }
+    }
     return count;
 }
 
@@ -326,11 +364,12 @@ static enum life_block lives_check_budgets(const struct lives_view *view,
                                            const struct node_evidence *evidence, char *why,
                                            size_t room)
 {
-    size_t failing = evidence->check[0] ? lives_failing(view, evidence->check) : 0;
+    size_t failing =
+        evidence->check[0] ? lives_failing(view->core, evidence->check, view->real_ns) : 0;
     size_t out = view->out + lives_being_taken(view), hour = lives_taken_in_an_hour(view);
     double share = view->limits->share * (double)view->nodes;
 
-    if (failing > 1 && (double)failing > SITE_FAULT_SHARE * (double)view->nodes) {
+    if (lives_is_site_fault(view->core, failing)) {
         snprintf(why, room,
                  "%zu of %zu nodes failed check %.40s within 10 min: a fault of the site", failing,
                  view->nodes, evidence->check);

@@ -69,6 +69,10 @@ void node_lives_verdict(struct site_node *node, const struct verdict *verdict);
 void node_lives_request(struct site_node *node, const struct request *request);
 void node_lives_carry(struct site_node *node, const struct node_life *life);
 
+/* Names of checks that more than 5 % of the nodes, and at least two, failed within 10 minutes: what they share is at fault. */
+size_t node_lives_site_faults(const struct site_core *core, int64_t real_ns, char (*ret)[FACT_NAME],
+                              size_t room);
+
 bool node_is_out_by_us(const struct site_node *node);
 /* Stages by how much they test; 0: no stage that tests something. */
 unsigned node_stage_rank(const char *stage);

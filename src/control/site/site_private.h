@@ -149,6 +149,9 @@ struct site {
     int64_t trouble_ns;
     size_t order_waiters, order_waiters_max; /* clients that wait for orders of any run or node */
     struct order_waiter *node_waiters;
+    char site_fault[CHECK_SITE_FAULTS][FACT_NAME]; /* names of checks, as of ... */
+    size_t site_faults;
+    int64_t site_faults_ns; /* ... this time; 0: never */
     struct site_counts counts;
 };
 

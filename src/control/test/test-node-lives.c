@@ -255,6 +255,28 @@ static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
     assert_int_equal(heard.last.action, ACTION_ALERT);
 }
 
+static void faults_of_the_site_are_named_while_they_last(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    char name[CHECK_SITE_FAULTS][FACT_NAME], node[8];
+
+    (void)state;
+    check(core, "n1", CHECK_FAILED);
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)),
+                     0); /* one node is one node */
+    check(core, "n2", CHECK_FAILED);
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)), 1);
+    assert_string_equal(name[0], "disk-rate");
+    assert_int_equal(node_lives_site_faults(core, NOW + 601 * NS_PER_S, name, COUNT(name)), 0);
+    for (int i = 3; i < 41; i++) { /* of forty, two are no more than 5 % */
+        snprintf(node, sizeof(node), "n%d", i);
+        check(core, node, CHECK_OK);
+    }
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)), 0);
+    check(core, "n3", CHECK_FAILED);
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)), 1);
+}
+
 static void controller_says(struct site_core *core, const char *id, unsigned result, bool ended,
                             int64_t real_ns)
 {
@@ -400,6 +422,7 @@ int main(void)
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
         cmocka_unit_test(a_broken_image_takes_no_node_out),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
+        cmocka_unit_test(faults_of_the_site_are_named_while_they_last),
         cmocka_unit_test(a_node_that_a_run_has_lost_is_reported_dead),
         cmocka_unit_test(orders_that_took_nothing_out_use_up_no_budget),
         cmocka_unit_test(a_node_that_is_heard_of_is_not_dead),

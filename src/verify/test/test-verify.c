@@ -564,6 +564,33 @@ static void reports_are_taken_once_and_in_their_order(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
+static void faults_of_the_site_are_known_while_the_controller_says_so(void **state)
+{
+    static const char names[2][FACT_NAME] = { "gpu-rate", "kmsg" };
+    struct timespec before[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    char directory[] = "/tmp/test-report-XXXXXX", path[80];
+    struct err err = { "" };
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(check_report_make(directory, &err), 0);
+    assert_false(check_is_site_fault(directory, "kmsg"));
+    assert_int_equal(check_site_faults_keep(directory, names, 2), 0);
+    assert_true(check_is_site_fault(directory, "kmsg") &&
+                check_is_site_fault(directory, "gpu-rate"));
+    assert_false(check_is_site_fault(directory, "gpu") || check_is_site_fault(directory, ""));
+    snprintf(path, sizeof(path), "%s/checks/site-faults", directory);
+    assert_int_equal(utimensat(AT_FDCWD, path, before, 0), 0); /* the controller is gone */
+    assert_false(check_is_site_fault(directory, "kmsg"));
+    assert_int_equal(check_site_faults_keep(directory, names, 2), 0);
+    assert_true(check_is_site_fault(directory, "kmsg"));
+    assert_int_equal(check_site_faults_keep(directory, names, 0), 0);
+    assert_false(check_is_site_fault(directory, "kmsg"));
+    snprintf(path, sizeof(path), "%s/checks", directory);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 /* Holds the node with a child of its own, as checks do. */
 static pid_t background_start(const char *directory)
 {
@@ -692,6 +719,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_stays_wrong_beside_other_programs),
         cmocka_unit_test(only_broken_parts_of_the_node_are_failures),
         cmocka_unit_test(reports_are_taken_once_and_in_their_order),
+        cmocka_unit_test(faults_of_the_site_are_known_while_the_controller_says_so),
         cmocka_unit_test(a_check_in_the_background_ends_with_all_its_processes),
         cmocka_unit_test(a_check_that_nobody_knows_is_refused),
         cmocka_unit_test(the_worst_result_decides),
