@@ -103,6 +103,7 @@ const struct kernel_rule kernel_rules[] = {
 
     /* Processors and memory. */
     RULE("Machine check events logged", MCE, HARDWARE, WARN, INSPECT, UNKNOWN, "machine check logged", host_mce),
+    RULE("Uhhuh. NMI received", MCE, HARDWARE, WARN, INSPECT, UNKNOWN, "the hardware reports an error that it does not name (NMI)", NULL),
     RULE("The hardware reports a non fatal, correctable incident", MCE, HARDWARE, WARN, INSPECT, UNKNOWN, "corrected hardware error", NULL),
     RULE("CMCI storm detected", MCE, HARDWARE, WARN, INSPECT, UNKNOWN, "many corrected hardware errors", host_mce),
     RULE("Machine Check", MCE, HARDWARE, ERROR, INSPECT, CPU, "machine check", host_mce),
@@ -228,6 +229,9 @@ const struct kernel_rule kernel_rules[] = {
     RULE("lost async page write", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk error", device_block),
     RULE("I/O error, dev ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk error", device_block),
     RULE("critical medium error, dev ", BLOCK, STORAGE, ERROR, REPAIR, STORAGE, "disk cannot read or write a sector", device_block),
+    RULE("detected conn error (", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", NULL),
+    RULE("session recovery timed out after", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", NULL),
+    RULE("ping timeout of ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", words_iscsi),
     RULE("blocked FC remote port time out", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "a path to disks is lost", NULL),
     RULE("SCSI error : <", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", NULL),
     RULE("SCSI error: return code = ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_scsi),
@@ -278,7 +282,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("hpsa ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
     RULE("aacraid", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
     RULE("smartpqi ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
-    RULE("qla2xxx ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
+    RULE("qla2xxx", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
     RULE("lpfc ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
     RULE("arcmsr", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
     RULE("virtio_blk ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk controller does not respond", words_hba),
