@@ -434,13 +434,23 @@ bool device_lustre_lost(const struct kernel_scan *scan, struct kernel_event *eve
 /* "libceph: osd12 down", "libceph: mon0 (1)10.0.0.1:6789 session lost, hunting for new mon", "ceph: mds0 hung" */
 bool device_ceph(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    static const char *const failures[] = { " down",          "hung",
-                                            "session lost",   "socket closed",
-                                            " error",         "connection reset",
-                                            "bad crc",        "wrong peer",
-                                            "timed out",      "locklisted",
-                                            "lacklisted",     "reconnect denied",
-                                            "dropping dirty", "closed our session" };
+    static const char *const failures[] = { " down",
+                                            "hung",
+                                            "session lost",
+                                            "socket closed",
+                                            " error",
+                                            "connection reset",
+                                            "bad crc",
+                                            "wrong peer",
+                                            "timed out",
+                                            "locklisted",
+                                            "lacklisted",
+                                            "reconnect denied",
+                                            "dropping dirty",
+                                            "closed our session",
+                                            "feature set mismatch",
+                                            "caps stale",
+                                            "connect failed" };
     const char *name = scan_find(scan->found, scan->end, ": "), *bracket;
     bool failed = false;
 

@@ -308,6 +308,14 @@ bool words_dm(const struct kernel_scan *scan, struct kernel_event *event)
     return words_failed(scan, &words);
 }
 
+/* "connection2:0: ping timeout of 5 secs expired, recv timeout 5, ..." */
+bool words_iscsi(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    (void)event;
+    return scan_find(scan->text, scan->found, "connection") &&
+           scan_find(scan->after, scan->end, "expired");
+}
+
 /* Controllers of disks, whatever their driver is called; what they abort on request succeeds. */
 bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
 {
@@ -331,6 +339,9 @@ bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
                                                  "unrecoverable",
                                                  "is not operational",
                                                  "appears hung",
+                                                 "oop down",
+                                                 "PCI disconnect",
+                                                 "aborted all outstanding",
                                                  "/CRIT)",
                                                  "/FATAL)",
                                                  "/DEAD)",

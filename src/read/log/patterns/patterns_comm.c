@@ -120,6 +120,8 @@ const struct log_pattern patterns_comm[] = {
       read_absent },
     { "monitoredBarrier*rank*did not", LOG_EVENT_ABSENT, 0, 88, "did not enter a barrier", NULL,
       read_absent },
+    { "^/job:*/replica:#/task:#$", LOG_EVENT_ABSENT, 0, 75, "did not come to a barrier", NULL,
+      read_task }, /* of the list behind "Timed out task names:" */
     { "[missing ranks: ", LOG_EVENT_ABSENT, 0, 78, "did not submit a collective", NULL,
       read_missing },
     { "the following ranks are missing", LOG_EVENT_ABSENT, 0, 85, "did not join", NULL,
