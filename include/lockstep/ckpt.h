@@ -171,6 +171,8 @@ struct lockstep_ckpt_tensor {
     uint32_t later;
     /* 1, with `replicas`: their contents must be equal bit for bit.  Each rank then also digests its own copy of a slice that
      * another rank saves; if the two differ, the save fails with the name of the tensor, and its point is refused.
+     * When a point of another number of ranks is restored: it is an error if ranks have saved different contents for the same
+     * place, since nothing tells which to take.  Otherwise a rank takes its own, else that of the lowest rank.
      */
     uint32_t compare;
 };

@@ -289,6 +289,7 @@ static int engine_tensor_read(const struct lockstep_ckpt_tensor *given, struct e
     ret->later = tensor.later;
     ret->replicas = MAX(tensor.replicas, 1);
     ret->replica = tensor.replica;
+    ret->equal = tensor.compare;
     ret->compared = tensor.compare && tensor.replicas > 1;
     engine_slice_take(ret);
     return 0;

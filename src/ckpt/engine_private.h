@@ -20,7 +20,7 @@ struct engine_tensor {
     const unsigned char *from;      /* of the slice */
     uint32_t device, device_index;  /* enum lockstep_ckpt_device */
     bool later;                     /* on a GPU: it may be copied until the fence */
-    bool compared;                  /* with the other replicas */
+    bool equal, compared; /* on all ranks that have it; and compared with those of this directory */
     uint32_t replicas, replica;
 };
 

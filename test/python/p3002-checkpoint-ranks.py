@@ -282,6 +282,42 @@ def a_damaged_point_is_brought_again(place):
         assert "wrong checksum" in errors, errors
 
 
+EXPERTS = BEGIN + """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shared, self.expert = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+        self.register_buffer("seen", torch.tensor([float(rank)]))
+torch.manual_seed(0)
+model = Model()
+with torch.no_grad():
+    if sys.argv[2] == "experts":
+        model.expert.weight += rank  # one name, another part of the model on each rank
+checkpoints = lockstep.Checkpointer(directory)
+try:
+    found = checkpoints.load_latest(model=model)
+    print("found", found and found.step, int(model.seen))
+except lockstep.CheckpointError as error:
+    print("error", error)
+    sys.exit()
+if not found:
+    assert checkpoints.save(4, model=model) and checkpoints.wait("verified", 90), checkpoints.last_error
+"""
+
+
+@test
+def parts_of_a_model_under_one_name_are_not_taken_for_replicas(place):
+    for what in "experts", "replicas":
+        ranks(EXPERTS, 2, place + "/" + what, what)
+        equal(ranks(EXPERTS, 2, place + "/" + what, what), ["found 4 0\n", "found 4 1\n"])
+    for world in 1, 3:
+        for out in ranks(EXPERTS, world, place + "/experts", "experts"):
+            equal(out, "error no checkpoint can be loaded: step 4: %stensor model.expert.weight: ranks 0 and 1 saved different contents "
+                  "for the same place, so %d ranks cannot load it\n" % ("rank 0: " if world > 1 else "", world))
+        equal(ranks(EXPERTS, world, place + "/replicas", "replicas"), ["found 4 %d\n" % (rank % 2 if rank < 2 else 0)
+                                                                      for rank in range(world)])
+
+
 FOREIGN = """#!/bin/sh
 case "$*" in
 *slow*) sleep 2; echo '{"step": 3}'; echo '{"step": 7}' ;;

@@ -319,6 +319,17 @@ static int save_store(struct writer *writer, const struct message_save *message,
     return result;
 }
 
+/* The oldest: the other ranks did not follow.  One that is committed is not read back; newer ones are. */
+static void save_give_up(struct writer *writer)
+{
+    const struct save *save = &writer->save[0];
+    struct err err = { "other ranks did not save it in time" };
+
+    if (save->stage == SAVE_COMMITS)
+        save_fail(writer, save->number, save->publish.step, -ETIMEDOUT, &err);
+    save_drop(writer, 0);
+}
+
 static void save_take(struct writer *writer, const struct message_save *message)
 {
     struct save *save;
@@ -328,11 +339,8 @@ static void save_take(struct writer *writer, const struct message_save *message)
 
     for (unsigned i = 0; i < writer->saves; i++)
         writer->save[i].passed += writer->save[i].stage == SAVE_VERIFIES;
-    if (writer->saves == SAVES) { /* the other ranks did not follow: the oldest is given up */
-        err_set(&err, 0, "other ranks did not save it in time");
-        save_fail(writer, writer->save[0].number, writer->save[0].publish.step, -ETIMEDOUT, &err);
-        save_drop(writer, 0);
-    }
+    if (writer->saves == SAVES)
+        save_give_up(writer);
     save = &writer->save[writer->saves];
     *save = (struct save){ .stage = SAVE_COMMITS,
                            .publish = { .fd = -1 },

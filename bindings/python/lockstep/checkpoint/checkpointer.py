@@ -374,8 +374,8 @@ class Checkpointer:
         """The steps of committed points, newest first."""
         return self._engine.steps()
 
-    def _tensor_parts(self, described, meshes):
-        """An empty part for each tensor that is described."""
+    def _tensor_parts(self, described, meshes, equal):
+        """An empty part for each tensor that is described.  `equal`: whether all ranks must have saved the same, by name and shape."""
         parts, places = {}, {}
         for name, dtype, shape, place in state.tensors_of(described):
             if name in parts:
@@ -384,11 +384,12 @@ class Checkpointer:
                 places[name] = place = meshes.place(place, name)
                 parts[name] = Part(self._torch.empty(place.local, dtype=getattr(self._torch, dtype)), **place.engine())
             else:
+                compare = equal(name, shape)
                 dtype, shape = state.stored_form(self._torch, dtype, shape)
-                parts[name] = Part(self._torch.empty(shape, dtype=dtype))
+                parts[name] = Part(self._torch.empty(shape, dtype=dtype), compare=compare)
         return parts, places
 
-    def _restore(self, step, meshes):
+    def _restore(self, step, meshes, parameters):
         """The state of that point.  The description first, then the tensors that it names."""
         engine, torch, ready = self._engine, self._torch, {}
         engine.register({})
@@ -399,7 +400,10 @@ class Checkpointer:
         if whole.get("format") != FORMAT:
             raise CheckpointError("step %d has a description of format %r, expected %d" % (step, whole.get("format"), FORMAT))
         described = {"d": [[name, part] for name, part in whole["state"].items()]}
-        parts, places = self._tensor_parts(described, meshes)
+        # With another number of ranks: parameters of one name that differ are parts of a model (experts, stages), not replicas.
+        elastic = whole["world"] != self.world
+        parts, places = self._tensor_parts(described, meshes, lambda name, shape: elastic and (
+            name in parameters or name.startswith("optimizer.") and len(shape) > 0))
         if not (engine.register(parts) and engine.restore(step)):
             raise CheckpointError(engine.error)
 
@@ -413,10 +417,10 @@ class Checkpointer:
         loaded = state.read(described, tensor, torch)
         return loaded, whole
 
-    def _try(self, step, meshes):
+    def _try(self, step, meshes, parameters):
         """None, with the reason in `last_error`: the other ranks must learn of it, whatever it is."""
         try:
-            return self._restore(step, meshes)
+            return self._restore(step, meshes, parameters)
         except Exception as error:
             self.last_error = str(error) or repr(error)
             return None
@@ -451,6 +455,7 @@ class Checkpointer:
         in the answer.
         """
         vetoed, meshes = {}, self._meshes(model, optimizer)
+        parameters = {"model." + name for name, _ in model.named_parameters()} if hasattr(model, "named_parameters") else set()
         again = set()  # loaded once in vain; a source may have another copy
         while True:
             if self._sources:
@@ -460,7 +465,7 @@ class Checkpointer:
             if None in named:
                 return self._none(vetoed)
             step = min(named)
-            loaded = self._try(step, meshes)
+            loaded = self._try(step, meshes, parameters)
             answers = self._agree(None if loaded is not None else self.last_error)
             if not any(answers):
                 break
