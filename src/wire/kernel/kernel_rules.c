@@ -97,7 +97,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("Data Link Layer Link Active not set", AER, HARDWARE, WARN, INSPECT, PCIE, "PCIe link does not come up", device_pci),
     RULE("subordinate device reset failed", AER, HARDWARE, FATAL, REBOOT, PCIE, "device not recovered from a PCIe error", device_pci),
     RULE("not ready ", AER, HARDWARE, ERROR, INSPECT, PCIE, "PCIe device does not answer", device_not_ready),
-    RULE("Frozen PHB#", AER, HARDWARE, FATAL, REBOOT, PCIE, "PCIe bus was frozen after an error", device_pci),
+    RULE("EEH: Frozen PHB#", AER, HARDWARE, FATAL, REBOOT, PCIE, "PCIe bus was frozen after an error", device_pci),
     RULE("Frozen PE#", AER, HARDWARE, FATAL, REBOOT, PCIE, "PCIe bus was frozen after an error", device_pci),
     RULE("DPC: ", AER, HARDWARE, FATAL, REBOOT, PCIE, "PCIe port was shut to contain an error", words_dpc),
 
@@ -233,7 +233,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("session recovery timed out after", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", NULL),
     RULE("ping timeout of ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", words_iscsi),
     RULE("blocked FC remote port time out", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "a path to disks is lost", NULL),
-    RULE("SCSI error : <", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", NULL),
+    RULE("SCSI error : <", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", words_scsi),
     RULE("SCSI error: return code = ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_scsi),
     RULE("Result: hostbyte=DID_", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_host_byte),
     RULE("task abort FAILED", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk does not respond", device_scsi),
