@@ -99,6 +99,7 @@ bool words_nic(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_writeback(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_md(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_dm(const struct kernel_scan *scan, struct kernel_event *event);
+bool words_scsi(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_iscsi(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_hba(const struct kernel_scan *scan, struct kernel_event *event);
 bool words_remote_fs(const struct kernel_scan *scan, struct kernel_event *event);

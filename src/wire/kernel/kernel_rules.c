@@ -233,7 +233,7 @@ const struct kernel_rule kernel_rules[] = {
     RULE("session recovery timed out after", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", NULL),
     RULE("ping timeout of ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "the connection to a disk's server is lost", words_iscsi),
     RULE("blocked FC remote port time out", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "a path to disks is lost", NULL),
-    RULE("> return code = 0x", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", NULL),
+    RULE("SCSI error : <", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", words_scsi),
     RULE("SCSI error: return code = ", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_scsi),
     RULE("Result: hostbyte=DID_", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk failed a request", device_host_byte),
     RULE("task abort FAILED", BLOCK, STORAGE, ERROR, INSPECT, STORAGE, "disk does not respond", device_scsi),

@@ -308,6 +308,13 @@ bool words_dm(const struct kernel_scan *scan, struct kernel_event *event)
     return words_failed(scan, &words);
 }
 
+/* "SCSI error : <0 0 1 0> return code = 0x6000000": kernels before 2.6.20 */
+bool words_scsi(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    (void)event;
+    return scan_find(scan->after, scan->end, "> return code = ");
+}
+
 /* "connection2:0: ping timeout of 5 secs expired, recv timeout 5, ..." */
 bool words_iscsi(const struct kernel_scan *scan, struct kernel_event *event)
 {
