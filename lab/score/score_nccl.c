@@ -14,9 +14,9 @@ static const struct nccl_fault {
     enum fault_id fault;
     double factor; /* 0: there or not */
 } nccl_faults[] = {
-    { FAULT_NONE, 0 },         { FAULT_GPU_SLOW, 1.3 },    { FAULT_GPU_SLOW, 2 },
-    { FAULT_HOST_SLEEP, 1.4 }, { FAULT_SLOW_INPUT, 1.4 },  { FAULT_STOP, 0 },
-    { FAULT_GPU_HANG, 0 },     { FAULT_OTHER_ORDER, 0 },   { FAULT_NONE, 0 },
+    { FAULT_NONE, 0 },         { FAULT_GPU_SLOW, 1.3 },   { FAULT_GPU_SLOW, 2 },
+    { FAULT_HOST_SLEEP, 1.4 }, { FAULT_SLOW_INPUT, 1.4 }, { FAULT_STOP, 0 },
+    { FAULT_GPU_HANG, 0 },     { FAULT_OTHER_ORDER, 0 },  { FAULT_NONE, 0 },
     { FAULT_KILL, 0 },
 };
 _Static_assert(COUNT(nccl_faults) == SCORE_NCCL, "as the header says");

@@ -184,23 +184,23 @@ static const struct device_work *launch_reduce(struct step_launch *launch, enum 
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
 
     trainer_put_method(trainer, comm, op, bytes);
-    return launch_work(launch, (struct device_work){
-                                   .stream = stream,
-                                   .run = trainer_run_reduce,
-                                   .stalls = stalls,
-                                   .dep = { last },
-                                   .model_ns = trainer_fault_reduce(trainer, comm, ns),
-                                   .comm = comm,
-                                   .block = block,
-                                   .micro = last ? last->micro : 0,
-                                   .phase = last ? last->phase : 0,
-                                   .key = lockstep_coll_enqueue(
-                                       trainer->probe,
-                                       LOCKSTEP_OP_DESC(.comm = trainer->probe_comm[comm], .op = op,
-                                                        .bytes = bytes,
-                                                        .stream = trainer_op_stream(
-                                                            trainer, stream,
-                                                            trainer->probe_comm[comm]))) });
+    return launch_work(
+        launch,
+        (struct device_work){
+            .stream = stream,
+            .run = trainer_run_reduce,
+            .stalls = stalls,
+            .dep = { last },
+            .model_ns = trainer_fault_reduce(trainer, comm, ns),
+            .comm = comm,
+            .block = block,
+            .micro = last ? last->micro : 0,
+            .phase = last ? last->phase : 0,
+            .key = lockstep_coll_enqueue(
+                trainer->probe,
+                LOCKSTEP_OP_DESC(.comm = trainer->probe_comm[comm], .op = op, .bytes = bytes,
+                                 .stream = trainer_op_stream(trainer, stream,
+                                                             trainer->probe_comm[comm]))) });
 }
 
 static void launch_tp(struct step_launch *launch, uint32_t block)

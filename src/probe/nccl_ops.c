@@ -301,8 +301,7 @@ void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns)
         return NULL;
     atomic_fetch_add_explicit(&comm->kernels, 1, relaxed);
     atomic_fetch_or_explicit(&op->begun, UINT64_C(1) << channel, relaxed);
-    nccl_group_begin(comm, op, handle.number,
-                     nccl_time_host(comm, timer_ns));
+    nccl_group_begin(comm, op, handle.number, nccl_time_host(comm, timer_ns));
     handle.kind = HANDLE_KERNEL;
     handle.channel = channel;
     return nccl_handle_pack(handle);

@@ -226,8 +226,8 @@ static int stamps_map(struct lockstep_probe *probe, struct err *err)
 static int stamps_make(struct lockstep_probe *probe, struct err *err)
 {
     int mode = CUDA_CAPTURE_MODE_RELAXED, result;
-    bool exchanged = stamps.cuda.thread_capture_mode &&
-                     stamps.cuda.thread_capture_mode(&mode) == CUDA_SUCCESS;
+    bool exchanged =
+        stamps.cuda.thread_capture_mode && stamps.cuda.thread_capture_mode(&mode) == CUDA_SUCCESS;
 
     result = stamps_map(probe, err);
     if (result == 0)

@@ -302,7 +302,7 @@ void ring_reader_mark_lost(
 
 /* ---- stamps ---- */
 #define RING_CLOCK_DRIFT_MAX INT64_C(4294967) /* one in a thousand */
-struct ring_clock { /* the device's clock in ours */
+struct ring_clock {                           /* the device's clock in ours */
     int64_t offset_ns, drift, at_ns;
 };
 static inline int64_t ring_clock_host(const struct ring_clock *clock, uint64_t device_ns)

@@ -20,7 +20,8 @@
 #define STAMPS_GRAPH 1024 /* tags in graphs */
 
 /* Items of a step in the making only. */
-#define ITEM_STAMP 0x40  /* what: enum ring_stamp_what; dtype: the phase from here on; start: when it ran */
+#define ITEM_STAMP                                                                                 \
+    0x40 /* what: enum ring_stamp_what; dtype: the phase from here on; start: when it ran */
 #define ITEM_LAUNCH 0x41 /* of an operation that nobody times; peer 1: a message */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
@@ -58,9 +59,10 @@ struct build { /* a step in the making */
     uint64_t digest[2];
     enum border begin_known, end_known; /* of the two samples below */
     struct sample begin_sample, end_sample;
-    uint32_t stamps, open_stamps; /* open: they have not run yet */
-    bool made;                    /* its items are final */
-    bool sparse;                  /* most of its stamps were left out */
+    uint32_t stamps, open_stamps;          /* open: they have not run yet */
+    bool made;                             /* its items are final */
+    bool graph;                            /* some of its stamps are of a graph */
+    bool sparse;                           /* most of its stamps were left out */
     int64_t stamped_ns, stamped_launch_ns; /* its first one ran, and was launched; 0: not yet */
     int64_t host_begin_ns; /* its begin before it was the device's; 0: it is still the host's */
 };
@@ -161,8 +163,8 @@ struct assemble {
     unsigned channels;
     bool uncounted; /* records were lost, so messages cannot be numbered */
 
-    struct stamped *stamped;          /* NULL: no stamp was seen */
-    uint32_t exchanges[RING_COMMS];   /* that were made of launches of messages */
+    struct stamped *stamped;        /* NULL: no stamp was seen */
+    uint32_t exchanges[RING_COMMS]; /* that were made of launches of messages */
 };
 
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial);

@@ -23,7 +23,8 @@
 #include "core/clean.h"
 #include "lockstep/probe.h"
 
-#define IDLE_NS INT64_C(100000) /* a stamp on an empty stream runs so soon after its launch, at the latest */
+#define IDLE_NS                                                                                    \
+    INT64_C(100000) /* a stamp on an empty stream runs so soon after its launch, at the latest */
 #define BLUR_NS INT64_C(150000) /* between an operation's end and the stream that waited for it */
 
 /* ---- stamps as they come ---- */
@@ -32,6 +33,14 @@ struct stamp_place { /* of a tag */
     uint64_t tag, build;
     uint32_t item;
     bool launched, ran;
+    int64_t time_ns;
+    uint64_t
+        graph_from; /* those of a graph that ran after it and before the next: their first number */
+    uint32_t graph_count;
+};
+
+struct stamp_run { /* of a graph */
+    uint64_t tag;
     int64_t time_ns;
 };
 
@@ -43,8 +52,9 @@ struct stamp_graph { /* of a tag in a graph: what its stamp says each time */
 struct stamped {
     struct stamp_place place[STAMPS_KNOWN];
     struct stamp_graph graph[STAMPS_GRAPH];
-    uint64_t build; /* of the stamp that ran last, and its launch */
-    int64_t enqueue_ns;
+    struct stamp_run run[STAMPS_KNOWN];
+    uint64_t runs; /* ever */
+    uint64_t tag;  /* of the stamp of no graph that ran last */
 };
 
 void stamped_free(struct stamped *stamped)
@@ -80,6 +90,30 @@ static struct item *stamp_item_add(struct assemble *assemble, struct build *buil
     return item;
 }
 
+/* Stamps of a graph belong to the step of the one that ran before them, and were launched with it. */
+static void stamps_of_graph_add(struct assemble *assemble, struct stamp_place *place)
+{
+    struct stamped *stamped = assemble->stamped;
+    struct build *build = build_by_serial(assemble, place->build);
+    int64_t enqueue_ns = build ? build->item[place->item].enqueue_ns : 0;
+
+    for (uint32_t i = 0; build && i < place->graph_count; i++) {
+        const struct stamp_run *run = &stamped->run[(place->graph_from + i) % STAMPS_KNOWN];
+        const struct stamp_graph *graph = &stamped->graph[run->tag % STAMPS_GRAPH];
+        struct item *item;
+
+        if (graph->tag != run->tag || stamped->runs - (place->graph_from + i) > STAMPS_KNOWN)
+            continue;
+        item = stamp_item_add(assemble, build, graph->what, graph->phase, enqueue_ns);
+        if (!item)
+            return;
+        item->peer = 1;
+        build->graph = true;
+        stamp_settle(build, item, run->time_ns);
+    }
+    place->graph_count = 0;
+}
+
 void stamp_on_launch(struct assemble *assemble, const struct ring_event *event)
 {
     uint8_t phase = event->b < LOCKSTEP_PHASE_COUNT ? (uint8_t)event->b : LOCKSTEP_PHASE_OTHER;
@@ -106,30 +140,30 @@ void stamp_on_launch(struct assemble *assemble, const struct ring_event *event)
     if (event->detail == RING_STAMP_STEP_BEGIN && event->c)
         build->sparse = true;
     place = &assemble->stamped->place[event->a % STAMPS_KNOWN];
-    if (place->tag == event->a && place->ran && !place->launched)
-        stamp_settle(build, item, place->time_ns);
-    else
-        place->time_ns = 0;
-    *place = (struct stamp_place){ .tag = event->a,
-                                   .build = build->serial,
-                                   .item = build->count - 1,
-                                   .launched = true,
-                                   .ran = item->ended,
-                                   .time_ns = place->time_ns };
+    if (place->tag != event->a || !place->ran || place->launched)
+        *place = (struct stamp_place){ .tag = event->a };
+    place->launched = true;
+    place->build = build->serial;
+    place->item = build->count - 1;
+    if (!place->ran)
+        return;
+    stamp_settle(build, item, place->time_ns);
+    stamps_of_graph_add(assemble, place);
 }
 
-/* Of a graph: it belongs to the step of the stamp that ran before it. */
 static void stamp_of_graph(struct assemble *assemble, uint64_t tag, int64_t time_ns)
 {
-    const struct stamp_graph *graph = &assemble->stamped->graph[tag % STAMPS_GRAPH];
-    struct build *build = build_by_serial(assemble, assemble->stamped->build);
-    struct item *item;
+    struct stamped *stamped = assemble->stamped;
+    struct stamp_place *place = &stamped->place[stamped->tag % STAMPS_KNOWN];
 
-    if (graph->tag != tag || !build)
+    if (place->tag != stamped->tag || !place->ran)
         return;
-    item = stamp_item_add(assemble, build, graph->what, graph->phase, assemble->stamped->enqueue_ns);
-    if (item)
-        stamp_settle(build, item, time_ns);
+    if (place->graph_count == 0)
+        place->graph_from = stamped->runs;
+    stamped->run[stamped->runs++ % STAMPS_KNOWN] = (struct stamp_run){ tag, time_ns };
+    place->graph_count++;
+    if (place->launched)
+        stamps_of_graph_add(assemble, place);
 }
 
 void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
@@ -145,6 +179,7 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
         stamp_of_graph(assemble, tag, time_ns);
         return;
     }
+    assemble->stamped->tag = tag;
     place = &assemble->stamped->place[tag % STAMPS_KNOWN];
     if (place->tag != tag || !place->launched) { /* its launch has not been read yet */
         *place = (struct stamp_place){ .tag = tag, .ran = true, .time_ns = time_ns };
@@ -155,8 +190,6 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
         return;
     place->ran = true;
     stamp_settle(build, &build->item[place->item], time_ns);
-    assemble->stamped->build = build->serial;
-    assemble->stamped->enqueue_ns = build->item[place->item].enqueue_ns;
 }
 
 /* ---- the line ---- */
@@ -236,20 +269,26 @@ static void line_put_pauses(struct line *line, int64_t from_ns, int64_t to_ns)
 
 /* ---- a stretch in which the stream computes, or has nothing to do ---- */
 
+/* The host's phase, for as long as the stream had nothing to do: not at all where it computes or waits. */
+static void line_put_host(struct line *line, int64_t begin_ns, int64_t end_ns)
+{
+    int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
+
+    if (end_ns == begin_ns) {
+        line_put_phase(line, line->phase, at_ns, at_ns);
+        return;
+    }
+    line_put_phase(line, line->phase, begin_ns, end_ns);
+    line_put_pauses(line, begin_ns, end_ns);
+}
+
 static void line_compute(struct line *line, uint32_t from, uint32_t to, int64_t begin_ns,
                          int64_t end_ns, bool idle)
 {
     const struct item *item = line->build->item;
     int64_t now_ns = begin_ns;
 
-    if (idle) {
-        line_put_phase(line, line->phase, begin_ns, end_ns);
-        line_put_pauses(line, begin_ns, end_ns);
-    } else {
-        int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
-
-        line_put_phase(line, line->phase, at_ns, at_ns);
-    }
+    line_put_host(line, begin_ns, idle ? end_ns : begin_ns);
     for (uint32_t i = from; i < to; i++) {
         int64_t at_ns = MIN(MAX(item[i].start_ns, now_ns), end_ns);
 
@@ -361,11 +400,10 @@ static void line_wait(struct line *line, uint32_t first, uint32_t from, uint32_t
                       int64_t begin_ns, int64_t end_ns)
 {
     bool awaited = line_awaited(line, to, begin_ns, end_ns);
-    int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
     int64_t until_ns = awaited ? end_ns : begin_ns;
     uint32_t claim = awaited ? from : first; /* or it waited for what was launched before */
 
-    line_put_phase(line, line->phase, at_ns, at_ns);
+    line_put_host(line, begin_ns, begin_ns);
     for (uint32_t i = from; i < to; i++) {
         struct item item = line->build->item[i];
 
@@ -383,7 +421,44 @@ static void line_wait(struct line *line, uint32_t first, uint32_t from, uint32_t
     line_put_span(line, until_ns, end_ns);
 }
 
-/* ---- all of a step ---- */
+/* ---- operations in a graph ----
+ *
+ * NCCL tells of them when the graph is launched, in the order in which they were captured, mixed with those that are launched by
+ * themselves meanwhile, and its times of them are none (seen with 2.28.9).  Where each has its wait in the graph, the n-th wait is
+ * the n-th operation's.
+ */
+
+static bool line_is_wait(const struct build *build, uint32_t at)
+{
+    return build->item[at].kind == ITEM_STAMP && build->item[at].what == RING_STAMP_WAIT_BEGIN;
+}
+
+/* As many operations of one communicator as there are waits. */
+static bool line_graph_is_known(const struct build *build)
+{
+    uint32_t waits = 0, ops = 0;
+    int32_t comm = -1;
+
+    for (uint32_t i = 0; i < build->count; i++) {
+        const struct item *item = &build->item[i];
+
+        waits += line_is_wait(build, i);
+        if (!line_item_is_op(item))
+            continue;
+        if (item->kind != ITEM_COLL || (ops && item->comm != comm))
+            return false;
+        comm = item->comm;
+        ops++;
+    }
+    return waits == ops;
+}
+
+static int line_item_order(const void *left, const void *right)
+{
+    const struct item *a = left, *b = right;
+
+    return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
 
 static uint32_t line_next_stamp(const struct build *build, uint32_t from)
 {
@@ -391,6 +466,50 @@ static uint32_t line_next_stamp(const struct build *build, uint32_t from)
         from++;
     return from;
 }
+
+/* Each operation goes into its wait; without sizes, which are other ones where ranks launch in another order. */
+static void line_graph_place(struct build *build)
+{
+    uint32_t op = 0;
+
+    for (uint32_t i = 0; i < build->count; i++)
+        build->item[i].seq = 2 * i;
+    for (uint32_t wait = 0; wait < build->count; wait++) {
+        uint32_t end = line_next_stamp(build, wait + 1);
+        struct item *item;
+
+        if (!line_is_wait(build, wait))
+            continue;
+        while (op < build->count && !line_item_is_op(&build->item[op]))
+            op++;
+        if (op == build->count)
+            return;
+        item = &build->item[op++];
+        item->seq = 2 * wait + 1;
+        item->enqueue_ns = build->item[wait].enqueue_ns;
+        item->start_ns = build->item[wait].start_ns;
+        item->end_ns = end < build->count ? build->item[end].start_ns : item->start_ns;
+        item->bytes = 0;
+        item->dtype = LOCKSTEP_DTYPE_UNKNOWN;
+        if (!item->ended)
+            build->open_ops--;
+        item->ended = true;
+    }
+    qsort(build->item, build->count, sizeof(*build->item), line_item_order);
+}
+
+/* False: what the operations of the step did is not known. */
+static bool line_graph_settle(struct build *build)
+{
+    if (!build->graph)
+        return true;
+    if (!line_graph_is_known(build))
+        return false;
+    line_graph_place(build);
+    return true;
+}
+
+/* ---- all of a step ---- */
 
 /* From one stamp to the next, and from the last one to the step's end. */
 static void line_follow(struct line *line, uint32_t at, int64_t end_ns, int64_t end_launch_ns)
@@ -436,7 +555,8 @@ static void line_strip(struct build *build)
 bool line_is_whole(const struct assemble *assemble, const struct build *build,
                    const struct build *next)
 {
-    if (build->stamps == 0 || build->torn || build->open_stamps || !build->stamped_ns || build->sparse)
+    if (build->stamps == 0 || build->torn || build->open_stamps || !build->stamped_ns ||
+        build->sparse)
         return false;
     return next ? next->stamped_ns >= build->stamped_ns : assemble->final;
 }
@@ -469,6 +589,7 @@ int line_make(struct assemble *assemble, struct build *build, const struct build
 {
     CLEAN(free_clean) struct item *unused = NULL;
     struct line line = { .assemble = assemble, .build = build };
+    bool known = line_graph_settle(build);
     int64_t end_ns, ended_ns;
     uint32_t first;
 
@@ -492,7 +613,7 @@ int line_make(struct assemble *assemble, struct build *build, const struct build
     build->room = line.room;
     build->spans = true;
     build->device_ops = false;
-    build->untimed = line.launches > 0;
+    build->untimed = line.launches > 0 || !known;
     build->host_begin_ns = build->begin_ns;
     build->begin_ns = build->stamped_ns;
     build->end_ns = ended_ns > build->stamped_ns ? ended_ns : end_ns;

@@ -235,6 +235,7 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
 
     (void)state;
     tag = 0;
+    assemble_comm(a, 0, 77);
     put_mark(a, 500, 0, RING_STEP_BEGIN);
     for (uint64_t i = 0; i < 2; i++) {
         event.time_ns = 600000;
@@ -249,6 +250,14 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
         assemble_stamp(a, step, (int64_t)step * 10000 * US + 300 * US);
         assemble_stamp(a, 1000 | RING_STAMP_CAPTURED, (int64_t)step * 10000 * US + 4300 * US);
         assemble_stamp(a, 1001 | RING_STAMP_CAPTURED, (int64_t)step * 10000 * US + 6300 * US);
+        if (step == 3)
+            continue;
+        /* What NCCL tells of operations in a graph: that they were launched, and times that are none. */
+        put_device_op(a, (int64_t)step * 10000 + 50, step, RING_COLL_ENQUEUE, step);
+        put_device_op(a, (int64_t)step * 10000 + 9000, step, RING_COLL_START, step);
+        put_device_op(a, (int64_t)step * 10000 + 9000, step, RING_COLL_END, step);
+        if (step == 2) /* one more than there are waits */
+            put_device_op(a, (int64_t)step * 10000 + 60, step, RING_COLL_ENQUEUE, 100);
     }
     assemble_round(a);
     assemble_round(a);
@@ -259,8 +268,14 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
     assert_int_equal(out.step.step, 1);
     assert_int_equal(out.step.flags, 0);
     item_is(&out, 1, ITEM_SPAN, 0, 4000);
-    item_is(&out, 3, ITEM_SPAN, 4000, 6000); /* nothing that it can have waited for is known */
-    item_is(&out, 5, ITEM_SPAN, 6000, 10000);
+    item_is(&out, 3, ITEM_COLL, 4000, 6000);
+    item_is(&out, 4, ITEM_SPAN, 6000, 6000);
+    item_is(&out, 6, ITEM_SPAN, 6000, 10000);
+    assembled_fini(&out);
+    assemble_finish(a, 0);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.step, 2);
+    assert_true(out.step.flags & STEP_UNTIMED);
 }
 
 /* A hostile ring: a tag that runs twice, once after its step is made, and one that nobody launched. */

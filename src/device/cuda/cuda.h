@@ -87,7 +87,7 @@ struct cuda {
     int (*stream_query)(void *stream); /* CUDA_ERROR_NOT_READY: it still runs */
     int (*stream_wait)(void *stream);
     int (*stream_capturing)(void *stream, int *ret); /* 0: no */
-    int (*thread_capture_mode)(int *mode); /* exchanges it; NULL: not there */
+    int (*thread_capture_mode)(int *mode);           /* exchanges it; NULL: not there */
     int (*stream_wait_event)(void *stream, void *event, unsigned flags);
     int (*stream_write_value)(void *stream, uint64_t address, uint64_t value,
                               unsigned flags); /* NULL: not there */
