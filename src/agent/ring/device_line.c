@@ -6,6 +6,8 @@
  *   - Between the stamps around a wait it waited for the last operation that ended there.
  *   - Elsewhere, a stamp that ran as soon as it was launched found the stream empty: then the host decided how long it took, and the
  *     stretch counts as the host's, in its phase.
+ *   - A stream that was empty where a stretch began, and a host that took longer to launch it than it usually does: the host's delay
+ *     counts as the host's, too.
  *   - Everything else is computing.  An operation that starts meanwhile shows how far the stream had come, so it cuts the stretch.
  *
  * So the items of a step are the same from step to step, some of them without any length.
@@ -25,7 +27,10 @@
 
 #define IDLE_NS                                                                                    \
     INT64_C(100000) /* a stamp on an empty stream runs so soon after its launch, at the latest */
-#define BLUR_NS INT64_C(150000) /* between an operation's end and the stream that waited for it */
+#define PACED 256   /* stamps of a step, from its first, of which the host's usual pace is known */
+#define PACED_STEPS 8            /* steps alike that it takes to know it */
+#define LATE_NS INT64_C(1000000) /* so much, and half of what is usual, a host may be late */
+#define BLUR_NS INT64_C(150000)  /* between an operation's end and the stream that waited for it */
 
 /* ---- stamps as they come ---- */
 
@@ -55,6 +60,9 @@ struct stamped {
     struct stamp_run run[STAMPS_KNOWN];
     uint64_t runs; /* ever */
     uint64_t tag;  /* of the stamp of no graph that ran last */
+    int64_t pace_ns
+        [PACED]; /* from one stamp's launch to the next, at least; of steps with so many stamps, and how many of those */
+    uint32_t paced_stamps, paced_steps;
 };
 
 void stamped_free(struct stamped *stamped)
@@ -282,13 +290,52 @@ static void line_put_host(struct line *line, int64_t begin_ns, int64_t end_ns)
     line_put_pauses(line, begin_ns, end_ns);
 }
 
-static void line_compute(struct line *line, uint32_t from, uint32_t to, int64_t begin_ns,
-                         int64_t end_ns, bool idle)
-{
-    const struct item *item = line->build->item;
-    int64_t now_ns = begin_ns;
+/* ---- the host's pace ---- */
 
-    line_put_host(line, begin_ns, idle ? end_ns : begin_ns);
+/* Steps of another kind have other stamps; where they stay, theirs is the pace from then on. */
+static void line_pace_begin(struct stamped *stamped, const struct build *build)
+{
+    if (stamped->paced_stamps == build->stamps) {
+        stamped->paced_steps += stamped->paced_steps < PACED_STEPS;
+        return;
+    }
+    if (stamped->paced_steps > 0 && stamped->paced_steps-- > 1)
+        return;
+    stamped->paced_stamps = build->stamps;
+    stamped->paced_steps = 0;
+    for (size_t i = 0; i < COUNT(stamped->pace_ns); i++)
+        stamped->pace_ns[i] = INT64_MAX;
+}
+
+/* By how much the host was late with what stands between two stamps, while the stream had nothing else to do. */
+static int64_t line_late_ns(struct line *line, const struct item *stamp, uint32_t number,
+                            int64_t next_launch_ns)
+{
+    struct stamped *stamped = line->assemble->stamped;
+    int64_t took_ns = next_launch_ns - stamp->enqueue_ns, usual_ns;
+
+    if (number >= PACED || line->build->stamps != stamped->paced_stamps || took_ns < 0 ||
+        stamp->what == RING_STAMP_HOST_WAIT || stamp->start_ns - stamp->enqueue_ns >= IDLE_NS)
+        return 0;
+    usual_ns = stamped->pace_ns[number];
+    if (usual_ns > took_ns) {
+        stamped->pace_ns[number] = took_ns;
+        return 0;
+    }
+    stamped->pace_ns[number] = usual_ns + usual_ns / 1024;
+    if (stamped->paced_steps < PACED_STEPS || took_ns - usual_ns < LATE_NS + usual_ns / 2)
+        return 0;
+    return took_ns - usual_ns;
+}
+
+static void line_compute(struct line *line, uint32_t from, uint32_t to, int64_t begin_ns,
+                         int64_t end_ns, int64_t host_ns)
+{
+    bool idle = host_ns >= end_ns - begin_ns;
+    const struct item *item = line->build->item;
+    int64_t now_ns = idle ? begin_ns : begin_ns + host_ns;
+
+    line_put_host(line, begin_ns, idle ? end_ns : now_ns);
     for (uint32_t i = from; i < to; i++) {
         int64_t at_ns = MIN(MAX(item[i].start_ns, now_ns), end_ns);
 
@@ -516,8 +563,9 @@ static void line_follow(struct line *line, uint32_t at, int64_t end_ns, int64_t 
 {
     const struct build *build = line->build;
     int64_t now_ns = build->stamped_ns;
-    uint32_t unclaimed = at;
+    uint32_t unclaimed = at, number = 0;
 
+    line_pace_begin(line->assemble->stamped, build);
     while (at < build->count) {
         const struct item *stamp = &build->item[at];
         uint32_t next = line_next_stamp(build, at + 1);
@@ -532,9 +580,14 @@ static void line_follow(struct line *line, uint32_t at, int64_t end_ns, int64_t 
             line_wait(line, unclaimed, at + 1, next, now_ns, until_ns);
             unclaimed = line->launches ? unclaimed : next;
         } else {
-            line_compute(line, at + 1, next, now_ns, until_ns,
-                         until_ns - launch_ns < IDLE_NS && until_ns > now_ns);
+            int64_t late_ns = last ? 0 : line_late_ns(line, stamp, number, launch_ns);
+
+            line->host_ns = MAX(line->host_ns, stamp->enqueue_ns + late_ns);
+            if (until_ns - launch_ns < IDLE_NS)
+                late_ns = until_ns - now_ns;
+            line_compute(line, at + 1, next, now_ns, until_ns, late_ns);
         }
+        number++;
         now_ns = until_ns;
         at = next;
     }
