@@ -13,7 +13,7 @@
 /* The age of a beat counts from its arrival, because clocks of nodes differ. */
 static void hang_beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)
 {
-    int64_t fresh_ns = (int64_t)(judge->limits.hang_fresh * (double)NS_PER_S);
+    int64_t fresh_ns = (int64_t)(judge->limits.beat_fresh * (double)NS_PER_S);
 
     for (uint32_t rank = 0; rank < hang->world; rank++) {
         struct beat_kept *kept = &hang->kept[rank];
@@ -258,7 +258,7 @@ void hang_gave_up(struct judge_state *judge, const struct fact_exit *fact)
     struct wait_rule rule = { .limit_ns = limit_ns,
                               .late_ns = limit_ns,
                               .stuck_ns =
-                                  (int64_t)(judge->limits.hang_stuck_share * (double)limit_ns),
+                                  (int64_t)(judge->limits.verdict_explains * (double)limit_ns),
                               .busy_cpus = judge->limits.hang_burns };
 
     if (hang->given_up.kind || waited_ns < NS_PER_S || hang->world != judge->model.world)
