@@ -202,7 +202,7 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
 
 /* ---- the line ---- */
 
-struct line {
+struct device_line {
     struct assemble *assemble;
     struct build *build;
     struct item *out;
@@ -219,7 +219,7 @@ static bool line_item_is_op(const struct item *item)
     return item->kind == ITEM_COLL || item->kind == ITEM_P2P;
 }
 
-static void line_put(struct line *line, struct item item, int64_t enqueue_ns)
+static void line_put(struct device_line *line, struct item item, int64_t enqueue_ns)
 {
     if (!ARRAY_FIT(line->out, line->room, (size_t)line->count + 1)) {
         line->failed = true;
@@ -231,7 +231,8 @@ static void line_put(struct line *line, struct item item, int64_t enqueue_ns)
     line->out[line->count++] = item;
 }
 
-static void line_put_phase(struct line *line, uint8_t phase, int64_t start_ns, int64_t end_ns)
+static void line_put_phase(struct device_line *line, uint8_t phase, int64_t start_ns,
+                           int64_t end_ns)
 {
     line_put(line,
              (struct item){ .kind = ITEM_PHASE,
@@ -243,7 +244,7 @@ static void line_put_phase(struct line *line, uint8_t phase, int64_t start_ns, i
              start_ns);
 }
 
-static void line_put_span(struct line *line, int64_t start_ns, int64_t end_ns)
+static void line_put_span(struct device_line *line, int64_t start_ns, int64_t end_ns)
 {
     line_put(line,
              (struct item){ .kind = ITEM_SPAN,
@@ -256,7 +257,8 @@ static void line_put_span(struct line *line, int64_t start_ns, int64_t end_ns)
              start_ns == end_ns ? start_ns : line->host_ns);
 }
 
-static void line_put_op(struct line *line, struct item item, int64_t least_ns, int64_t most_ns)
+static void line_put_op(struct device_line *line, struct item item, int64_t least_ns,
+                        int64_t most_ns)
 {
     item.start_ns = MIN(MAX(item.start_ns, least_ns), MAX(most_ns, least_ns));
     item.end_ns = MAX(item.end_ns, item.start_ns);
@@ -264,7 +266,7 @@ static void line_put_op(struct line *line, struct item item, int64_t least_ns, i
 }
 
 /* Garbage collections while the stream had nothing to do, inside the phase that was put last. */
-static void line_put_pauses(struct line *line, int64_t from_ns, int64_t to_ns)
+static void line_put_pauses(struct device_line *line, int64_t from_ns, int64_t to_ns)
 {
     for (uint32_t i = 0; i < line->build->count; i++) {
         const struct item *item = &line->build->item[i];
@@ -278,7 +280,7 @@ static void line_put_pauses(struct line *line, int64_t from_ns, int64_t to_ns)
 /* ---- a stretch in which the stream computes, or has nothing to do ---- */
 
 /* The host's phase, for as long as the stream had nothing to do: not at all where it computes or waits. */
-static void line_put_host(struct line *line, int64_t begin_ns, int64_t end_ns)
+static void line_put_host(struct device_line *line, int64_t begin_ns, int64_t end_ns)
 {
     int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
 
@@ -308,7 +310,7 @@ static void line_pace_begin(struct stamped *stamped, const struct build *build)
 }
 
 /* By how much the host was late with what stands between two stamps, while the stream had nothing else to do. */
-static int64_t line_late_ns(struct line *line, const struct item *stamp, uint32_t number,
+static int64_t line_late_ns(struct device_line *line, const struct item *stamp, uint32_t number,
                             int64_t next_launch_ns)
 {
     struct stamped *stamped = line->assemble->stamped;
@@ -328,7 +330,7 @@ static int64_t line_late_ns(struct line *line, const struct item *stamp, uint32_
     return took_ns - usual_ns;
 }
 
-static void line_compute(struct line *line, uint32_t from, uint32_t to, int64_t begin_ns,
+static void line_compute(struct device_line *line, uint32_t from, uint32_t to, int64_t begin_ns,
                          int64_t end_ns, int64_t host_ns)
 {
     bool idle = host_ns >= end_ns - begin_ns;
@@ -361,7 +363,7 @@ static bool line_awaits_rather(const struct item *item, const struct item *than)
 }
 
 /* The operation, launched before, that the stream waited for; NULL: none that is known. */
-static struct item *line_awaited(const struct line *line, uint32_t to, int64_t begin_ns,
+static struct item *line_awaited(const struct device_line *line, uint32_t to, int64_t begin_ns,
                                  int64_t end_ns)
 {
     struct item *found = NULL;
@@ -377,7 +379,7 @@ static struct item *line_awaited(const struct line *line, uint32_t to, int64_t b
 }
 
 /* Ends of operations are what the waits say, before anything is made of them. */
-static void line_waits_settle(struct line *line)
+static void line_waits_settle(struct device_line *line)
 {
     struct build *build = line->build;
     int64_t begin_ns = INT64_MIN;
@@ -396,7 +398,7 @@ static void line_waits_settle(struct line *line)
 }
 
 /* The messages of an exchange are one collective. */
-static bool line_launch_is_again(const struct line *line, uint32_t from, uint32_t at)
+static bool line_launch_is_again(const struct device_line *line, uint32_t from, uint32_t at)
 {
     const struct item *item = line->build->item;
 
@@ -407,7 +409,7 @@ static bool line_launch_is_again(const struct line *line, uint32_t from, uint32_
     return false;
 }
 
-static void line_put_launch(struct line *line, const struct item *launch, int64_t begin_ns,
+static void line_put_launch(struct device_line *line, const struct item *launch, int64_t begin_ns,
                             int64_t end_ns)
 {
     struct item item = *launch;
@@ -427,7 +429,7 @@ static void line_put_launch(struct line *line, const struct item *launch, int64_
 }
 
 /* What was launched since `first` and has no times yet was waited for here. */
-static bool line_claim(struct line *line, uint32_t first, uint32_t to, int64_t begin_ns,
+static bool line_claim(struct device_line *line, uint32_t first, uint32_t to, int64_t begin_ns,
                        int64_t end_ns)
 {
     bool any = false;
@@ -443,7 +445,7 @@ static bool line_claim(struct line *line, uint32_t first, uint32_t to, int64_t b
     return any;
 }
 
-static void line_wait(struct line *line, uint32_t first, uint32_t from, uint32_t to,
+static void line_wait(struct device_line *line, uint32_t first, uint32_t from, uint32_t to,
                       int64_t begin_ns, int64_t end_ns)
 {
     bool awaited = line_awaited(line, to, begin_ns, end_ns);
@@ -559,7 +561,8 @@ static bool line_graph_settle(struct build *build)
 /* ---- all of a step ---- */
 
 /* From one stamp to the next, and from the last one to the step's end. */
-static void line_follow(struct line *line, uint32_t at, int64_t end_ns, int64_t end_launch_ns)
+static void line_follow(struct device_line *line, uint32_t at, int64_t end_ns,
+                        int64_t end_launch_ns)
 {
     const struct build *build = line->build;
     int64_t now_ns = build->stamped_ns;
@@ -641,7 +644,7 @@ static bool line_find_begin(const struct build *build, uint32_t *ret)
 int line_make(struct assemble *assemble, struct build *build, const struct build *next)
 {
     CLEAN(free_clean) struct item *unused = NULL;
-    struct line line = { .assemble = assemble, .build = build };
+    struct device_line line = { .assemble = assemble, .build = build };
     bool known = line_graph_settle(build);
     int64_t end_ns, ended_ns;
     uint32_t first;
