@@ -562,3 +562,24 @@ bool judge_state_left_unseen(const struct judge_state *judge, uint32_t rank)
     }
     return false;
 }
+
+/* Ctrl-C is no fault of the rank that hears it. */
+bool judge_state_note_ends(const struct fact_note *note)
+{
+    static const char interrupt[] = STATE_UNCAUGHT "KeyboardInterrupt";
+
+    return strncmp(note->text, STATE_UNCAUGHT, strlen(STATE_UNCAUGHT)) == 0 &&
+           strncmp(note->text, interrupt, strlen(interrupt)) != 0;
+}
+
+const struct fact_note *judge_state_uncaught(const struct judge_state *judge, uint32_t rank)
+{
+    if (judge->raised.text[0] && judge->raised.rank == rank &&
+        judge_state_note_ends(&judge->raised))
+        return &judge->raised;
+    for (uint32_t i = 0; i < judge->uncaught_count; i++) {
+        if (judge->uncaught[i].rank == rank)
+            return &judge->uncaught[i];
+    }
+    return NULL;
+}

@@ -130,6 +130,8 @@ struct judge_state {
     struct fact_note raised, raised_thread; /* crash_private.h; text "": none */
     struct fact_note uncaught[64];          /* the first of a rank; for want of its status */
     uint32_t uncaught_count;
+    uint32_t
+        failing; /* a rank, plus one, that has failed and does not end, as a hang showed; 0: none */
     struct fact_exit left[64]; /* crash_left.c: faults, should the attempt have failed */
     uint32_t left_count;
     bool failed;         /* the attempt has ended, and not well */
@@ -191,6 +193,11 @@ void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft
                           uint32_t rank); /* and its node */
 /* Its process ended, and nobody saw with what status. */
 bool judge_state_left_unseen(const struct judge_state *judge, uint32_t rank);
+/* The note of an uncaught exception begins so. */
+#define STATE_UNCAUGHT "uncaught "
+bool judge_state_note_ends(const struct fact_note *note); /* it is one by which a rank fails */
+/* What the rank noted of that; NULL: nothing. */
+const struct fact_note *judge_state_uncaught(const struct judge_state *judge, uint32_t rank);
 int64_t judge_state_step_real_ns(const struct judge_state *judge,
                                  uint64_t step); /* when it began; 0: not in the window */
 /* A time of a rank's node on the run's clock. */

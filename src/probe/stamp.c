@@ -29,7 +29,7 @@ static struct {
     _Atomic int state;
     _Atomic uint32_t epoch; /* of the ring that the device writes to */
     struct cuda cuda;
-    void *module, *kernel, *clock_stream;
+    void *context, *module, *kernel, *clock_stream;
     struct ring_stamps_head *head;
     uint64_t place, clock_place, mask; /* of the stamps, as the device has them */
     _Atomic(void *) stream;            /* that computes: of the newest step */
@@ -257,6 +257,7 @@ int stamps_open(struct lockstep_probe *probe, symbol_find *find, void *library, 
         return result;
     if (stamps.cuda.context_current(&context) != CUDA_SUCCESS || !context)
         return err_set(err, -EAGAIN, "this thread has no CUDA context");
+    stamps.context = context;
     result = stamps_make(probe, err);
     if (result < 0) {
         atomic_store(&stamps.state, STAMPS_OFF);
@@ -293,12 +294,14 @@ static bool stamp_is_of_step(const struct stamp *stamp)
     return stamp->what == RING_STAMP_STEP_BEGIN || stamp->what == RING_STAMP_STEP_END;
 }
 
-/* A thread that has not used the device yet has no context, and what it launches would be an error. */
+/* A thread that has not used the device yet has no context, one that uses another device has another: what they launched would be
+ * an error.
+ */
 static bool stamps_have_context(void)
 {
     void *context = NULL;
 
-    return stamps.cuda.context_current(&context) == CUDA_SUCCESS && context;
+    return stamps.cuda.context_current(&context) == CUDA_SUCCESS && context == stamps.context;
 }
 
 /* 1: being captured, 0: it computes, -1: neither. */

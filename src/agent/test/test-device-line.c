@@ -170,6 +170,37 @@ static void what_a_host_makes_its_device_wait_for_is_the_hosts(void **state)
     assert_int_equal(out.shape.item[6].what, LOCKSTEP_PHASE_OTHER);
 }
 
+/* The device is busy with what was launched last when the next stamp is launched, so only the host's own usual pace tells. */
+static void a_host_that_is_late_with_its_first_launch_is_not_the_device(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+
+    (void)state;
+    tag = 0;
+    for (uint64_t step = 0; step < 13; step++) {
+        int64_t at_us = 100000 * (int64_t)(step + 1), late_us = step == 11 ? 30000 : 0;
+
+        put_mark(a, at_us, step, RING_STEP_BEGIN);
+        put_stamp(a, at_us, step, RING_STAMP_STEP_BEGIN, LOCKSTEP_PHASE_FORWARD);
+        put_stamp(a, at_us + 2000 + late_us, step, RING_STAMP_PHASE, LOCKSTEP_PHASE_OTHER);
+        assemble_stamp(a, 2 * step + 1, (at_us + 10) * US);
+        assemble_stamp(a, 2 * step + 2, (at_us + 40010 + late_us) * US);
+    }
+    assemble_round(a);
+    assemble_round(a);
+    for (uint64_t step = 0; step < 12; step++) {
+        CLEAN(assembled_fini) struct assembled out = take(a, ASSEMBLED_STEP);
+
+        if (step == 10)
+            item_is(&out, 1, ITEM_SPAN, 0, 40000);
+        if (step != 11)
+            continue;
+        item_is(&out, 0, ITEM_PHASE, 0, 30000);
+        assert_int_equal(out.shape.item[0].what, LOCKSTEP_PHASE_FORWARD);
+        item_is(&out, 1, ITEM_SPAN, 30000, 70000);
+    }
+}
+
 static void an_exchange_whose_kernels_nobody_times_has_those_of_its_wait(void **state)
 {
     CLEAN(destroy) struct assemble *a = assemble_create(&id);
@@ -235,6 +266,7 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
 
     (void)state;
     tag = 0;
+    assemble_comm(a, 0, 77);
     put_mark(a, 500, 0, RING_STEP_BEGIN);
     for (uint64_t i = 0; i < 2; i++) {
         event.time_ns = 600000;
@@ -249,6 +281,14 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
         assemble_stamp(a, step, (int64_t)step * 10000 * US + 300 * US);
         assemble_stamp(a, 1000 | RING_STAMP_CAPTURED, (int64_t)step * 10000 * US + 4300 * US);
         assemble_stamp(a, 1001 | RING_STAMP_CAPTURED, (int64_t)step * 10000 * US + 6300 * US);
+        if (step == 3)
+            continue;
+        /* What NCCL tells of operations in a graph: that they were launched, and times that are none. */
+        put_device_op(a, (int64_t)step * 10000 + 50, step, RING_COLL_ENQUEUE, step);
+        put_device_op(a, (int64_t)step * 10000 + 9000, step, RING_COLL_START, step);
+        put_device_op(a, (int64_t)step * 10000 + 9000, step, RING_COLL_END, step);
+        if (step == 2) /* one more than there are waits */
+            put_device_op(a, (int64_t)step * 10000 + 60, step, RING_COLL_ENQUEUE, 100);
     }
     assemble_round(a);
     assemble_round(a);
@@ -259,8 +299,14 @@ static void stamps_of_a_graph_come_with_each_replay(void **state)
     assert_int_equal(out.step.step, 1);
     assert_int_equal(out.step.flags, 0);
     item_is(&out, 1, ITEM_SPAN, 0, 4000);
-    item_is(&out, 3, ITEM_SPAN, 4000, 6000); /* nothing that it can have waited for is known */
-    item_is(&out, 5, ITEM_SPAN, 6000, 10000);
+    item_is(&out, 3, ITEM_COLL, 4000, 6000);
+    item_is(&out, 4, ITEM_SPAN, 6000, 6000);
+    item_is(&out, 6, ITEM_SPAN, 6000, 10000);
+    assembled_fini(&out);
+    assemble_finish(a, 0);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.step, 2);
+    assert_true(out.step.flags & STEP_UNTIMED);
 }
 
 /* A hostile ring: a tag that runs twice, once after its step is made, and one that nobody launched. */
@@ -325,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_that_runs_ahead_is_told_by_its_device),
         cmocka_unit_test(what_a_host_makes_its_device_wait_for_is_the_hosts),
+        cmocka_unit_test(a_host_that_is_late_with_its_first_launch_is_not_the_device),
         cmocka_unit_test(an_exchange_whose_kernels_nobody_times_has_those_of_its_wait),
         cmocka_unit_test(an_exchange_without_a_wait_has_no_times),
         cmocka_unit_test(stamps_of_a_graph_come_with_each_replay),

@@ -469,7 +469,7 @@ static bool crash_again(const struct judge_state *judge, struct verdict *draft)
     return false;
 }
 
-void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
+static void crash_judge_exits(struct judge_state *judge, int64_t now_ns, bool over)
 {
     const struct fact_exit *first = judge->crash_reported ? NULL : crash_first_bad(judge),
                            *culprit = first;
@@ -506,6 +506,14 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
         tracked->attempt = judge->model.attempt;
         tracked->status = culprit->status;
     }
+}
+
+void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
+{
+    if (judge->failing && !judge->exits)
+        crash_noted_end(judge, judge->failing - 1);
+    judge->failing = 0;
+    crash_judge_exits(judge, now_ns, over);
 }
 
 void crash_beat(struct judge_state *judge, const struct fact_beat *fact)

@@ -26,31 +26,11 @@ bool crash_is_left(const struct fact_exit *fact)
     return fact->status == -1 || strcmp(fact->text, CRASH_NOTED) == 0;
 }
 
-/* Ctrl-C is no fault of the rank that hears it. */
-static bool crash_ends_a_rank(const struct fact_note *fact)
-{
-    static const char interrupt[] = CRASH_UNCAUGHT "KeyboardInterrupt";
-
-    return strncmp(fact->text, CRASH_UNCAUGHT, strlen(CRASH_UNCAUGHT)) == 0 &&
-           strncmp(fact->text, interrupt, strlen(interrupt)) != 0;
-}
-
-static const struct fact_note *crash_note_of(const struct judge_state *judge, uint32_t rank)
-{
-    if (judge->raised.text[0] && judge->raised.rank == rank && crash_ends_a_rank(&judge->raised))
-        return &judge->raised;
-    for (uint32_t i = 0; i < judge->uncaught_count; i++) {
-        if (judge->uncaught[i].rank == rank)
-            return &judge->uncaught[i];
-    }
-    return NULL;
-}
-
 /* The first is why it ends; of more ranks than there is room for, `raised` has the one that matters most. */
 void crash_left_note(struct judge_state *judge, const struct fact_note *fact)
 {
-    if (crash_ends_a_rank(fact) && judge->uncaught_count < COUNT(judge->uncaught) &&
-        !crash_note_of(judge, fact->rank))
+    if (judge_state_note_ends(fact) && judge->uncaught_count < COUNT(judge->uncaught) &&
+        !judge_state_uncaught(judge, fact->rank))
         judge->uncaught[judge->uncaught_count++] = *fact;
 }
 
@@ -69,7 +49,7 @@ void crash_fill_noted(const struct judge_state *judge, const struct fact_note *n
 void crash_left_as(const struct judge_state *judge, const struct fact_exit *fact,
                    struct fact_exit *ret)
 {
-    const struct fact_note *note = crash_note_of(judge, fact->rank);
+    const struct fact_note *note = judge_state_uncaught(judge, fact->rank);
 
     if (note) {
         crash_fill_noted(judge, note, ret);
@@ -79,20 +59,15 @@ void crash_left_as(const struct judge_state *judge, const struct fact_exit *fact
     ret->mono_ns = judge_state_run_ns(judge, fact->rank, fact->mono_ns);
 }
 
-bool crash_noted_end(struct judge_state *judge, uint32_t rank)
+void crash_noted_end(struct judge_state *judge, uint32_t rank)
 {
-    const struct fact_note *note = crash_note_of(judge, rank);
+    const struct fact_note *note = judge_state_uncaught(judge, rank);
     struct fact_exit noted;
 
-    for (uint32_t i = 0; i < judge->exits; i++) {
-        if (judge->exit[i].rank == rank)
-            return false;
-    }
     if (!note)
-        return false;
+        return;
     crash_fill_noted(judge, note, &noted);
     crash_add(judge, &noted);
-    return true;
 }
 
 void crash_left_exit(struct judge_state *judge, const struct fact_exit *left)

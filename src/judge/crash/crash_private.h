@@ -7,8 +7,7 @@
 
 #include "judge/state.h"
 
-#define CRASH_UNCAUGHT                                                                             \
-    "uncaught " /* the note of the Python package begins so; "in thread NAME: " may be before it */
+#define CRASH_UNCAUGHT STATE_UNCAUGHT /* "in thread NAME: " may be before it */
 #define CRASH_RESTARTED "its launcher restarted the workers"
 #define CRASH_NOTED "ended by an exception" /* text of an exit that is known only by a note */
 
@@ -72,5 +71,10 @@ void crash_raised_note(struct judge_state *judge, const struct fact_note *fact);
  */
 bool crash_raised(const struct judge_state *judge, const struct fact_exit *first,
                   struct fact_exit *ret);
+
+/* A rank that noted an uncaught exception has failed, though its process does not end: libraries may wait there for the other
+ * ranks.  From now on that is its end.
+ */
+void crash_noted_end(struct judge_state *judge, uint32_t rank);
 
 #endif

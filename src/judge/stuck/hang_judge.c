@@ -7,7 +7,6 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/crash/crash.h"
 #include "judge/ledger.h"
 #include "judge/stuck/hang_private.h"
 
@@ -109,13 +108,14 @@ static void hang_begin(struct judge_state *judge, struct tracked_verdict *tracke
 /* A rank that failed and does not end has crashed. */
 static bool hang_is_crash(struct judge_state *judge, const struct wait_finding *finding)
 {
-    bool crash = false;
-
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
-        if (finding->kind == WAIT_ROOTS && finding->cause[i] != WAIT_STOPPED)
-            crash |= crash_noted_end(judge, finding->culprit[i]);
+        if (finding->kind != WAIT_ROOTS || finding->cause[i] == WAIT_STOPPED ||
+            !judge_state_uncaught(judge, finding->culprit[i]))
+            continue;
+        judge->failing = finding->culprit[i] + 1;
+        return true;
     }
-    return crash;
+    return false;
 }
 
 static void hang_report(struct judge_state *judge, const struct wait_finding *finding,

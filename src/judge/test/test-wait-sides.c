@@ -153,6 +153,63 @@ static void opposite_order_on_two_communicators_names_the_smaller_side(void **st
     scene_close(&scene);
 }
 
+/* Pairs are tensor groups; rank 0 has left out a reduction with rank 1 that ranks 2 and 3 have made. */
+static void of_two_the_one_that_left_out_a_collective_is_named(void **state)
+{
+    struct scene scene;
+    const struct wait_finding *found;
+
+    (void)state;
+    for (uint64_t made = 20; made <= 21; made++) {
+        scene_open(&scene, 4);
+        for (uint32_t i = 0; i < scene.model.comms; i++) {
+            if (scene.model.comm[i].size == 2)
+                scene.model.comm[i].kind = LOCKSTEP_COMM_TP;
+        }
+        in(&scene, 0, WORLD_ID, 7, 11);
+        out(&scene, 0, PAIR_ID(0), made);
+        in(&scene, 1, PAIR_ID(0), made, 11);
+        out(&scene, 1, WORLD_ID, 7);
+        for (uint32_t rank = 2; rank < 4; rank++) {
+            in(&scene, rank, WORLD_ID, 7, 11);
+            out(&scene, rank, PAIR_ID(1), 21);
+        }
+        found = look(&scene);
+        assert_non_null(found);
+        assert_int_equal(found->kind, WAIT_ORDER);
+        /* Where it has made as many as they, rank 1 may have made one too many: nobody can tell. */
+        assert_int_equal(found->culprits, made == 20 ? 1 : 2);
+        if (made == 20)
+            assert_int_equal(found->culprit[0], 0);
+        assert_int_equal(found->undecided, made != 20);
+        scene_close(&scene);
+    }
+}
+
+/* Rank 3 may wait for rank 2 in an exchange of which only the launch is known. */
+static void a_device_that_may_wait_for_a_stopped_rank_is_not_named(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    for (int untimed = 0; untimed < 2; untimed++) {
+        uint64_t known = untimed ? BEAT_UNKNOWN : 5;
+
+        scene_open(&scene, 4);
+        for (uint32_t rank = 0; rank < 2; rank++)
+            in(&scene, rank, WORLD_ID, 7, 11);
+        out(&scene, 2, WORLD_ID, 7);
+        scene.rank[2].state = 'T';
+        channel(&scene, 3, WORLD_ID, 0, 0, 8, 7, 7);
+        channel(&scene, 3, PAIR_ID(1), 0, 0, 5, known, known);
+        assert_non_null(look(&scene));
+        assert_int_equal(scene.found[0].kind, WAIT_ROOTS);
+        assert_int_equal(scene.found[0].culprits, untimed ? 1 : 2);
+        assert_int_equal(scene.found[0].culprit[0], 2);
+        scene_close(&scene);
+    }
+}
+
 static void a_stopped_rank_and_a_mismatch_are_two_findings(void **state)
 {
     struct scene scene;
@@ -322,6 +379,8 @@ int main(void)
         cmocka_unit_test(two_who_disagree_are_both_named),
         cmocka_unit_test(of_two_who_disagree_the_one_that_is_new_to_it_is_named),
         cmocka_unit_test(opposite_order_on_two_communicators_names_the_smaller_side),
+        cmocka_unit_test(of_two_the_one_that_left_out_a_collective_is_named),
+        cmocka_unit_test(a_device_that_may_wait_for_a_stopped_rank_is_not_named),
         cmocka_unit_test(a_stopped_rank_and_a_mismatch_are_two_findings),
         cmocka_unit_test(nothing_is_said_while_somebody_goes_on),
         cmocka_unit_test(in_random_programs_those_who_stopped_are_named_and_nobody_else),

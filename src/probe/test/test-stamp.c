@@ -51,7 +51,7 @@ static void stamps_lie_in_the_order_of_the_device(void **state)
     struct ring_event e[8];
     struct ring_clock clock;
     uint64_t lost = 0;
-    void *compute, *other;
+    void *compute, *other, *context;
     int64_t before_ns, apart_ns;
 
     assert_true(stamps_are_on());
@@ -64,6 +64,11 @@ static void stamps_lie_in_the_order_of_the_device(void **state)
     assert_true(stamp_put(probe, compute, &begin));
     assert_true(stamp_put(probe, compute, &wait));
     assert_false(stamp_put(probe, other, &wait)); /* it does not compute */
+    assert_int_equal(cuda.context_retain(&context, 1), 0);
+    assert_int_equal(cuda.context_push(context), 0);
+    assert_false(stamp_put(probe, compute, &wait)); /* a thread that uses another device */
+    assert_int_equal(cuda.context_pop(&context), 0);
+    assert_true(stamps_are_on());
     assert_int_equal(cuda.stream_wait(compute), 0);
     assert_int_equal(ring_reader_stamps(reader, stamp, 8, &lost), 2);
     assert_int_equal(lost, 0);

@@ -73,6 +73,7 @@ def graph():
         fault.all_reduce(numbers)
         return fault.loss(result.detach())
 
+    step.end = captured.reset  # a communicator that a graph uses is not destroyed before it
     return step
 
 

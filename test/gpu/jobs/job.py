@@ -321,6 +321,7 @@ def train(torch, args, fault, data, step_once):
                     print("rank %d: loss is not a number" % RANK, flush=True)
     times.write()
     keep_ring()
+    getattr(step_once, "end", lambda: None)()
     dist.destroy_process_group()
     sys.stdout.flush()
 
