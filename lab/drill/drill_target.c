@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/clean.h"
@@ -64,8 +66,56 @@ int drill_target_open(const char *run, struct drill_target *ret, struct err *err
     return 0;
 }
 
+/* The other end of its pipe is ours alone: it ends with us. */
+static _Noreturn void target_guard_run(const struct procs_one *victim, int fd)
+{
+    char byte;
+
+    setsid(); /* Ctrl-C is for the drill */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    while (read(fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    proc_signal(victim, SIGCONT); /* it may be gone, which is the best that can happen */
+    _exit(0);
+}
+
+int drill_target_guard(struct drill_target *target, struct err *err)
+{
+    int fd[2];
+    pid_t pid;
+
+    drill_target_release(target);
+    if (pipe2(fd, O_CLOEXEC) < 0)
+        return err_set(err, -errno, "pipe: %m");
+    pid = fork();
+    if (pid == 0) {
+        close(fd[1]);
+        target_guard_run(&target->victim, fd[0]);
+    }
+    close(fd[0]);
+    if (pid < 0) {
+        close(fd[1]);
+        return err_set(err, -errno, "fork: %m");
+    }
+    target->guard = pid;
+    target->guard_fd = fd[1];
+    return 0;
+}
+
+void drill_target_release(struct drill_target *target)
+{
+    if (!target->guard)
+        return;
+    close(target->guard_fd);
+    while (waitpid(target->guard, NULL, 0) < 0 && errno == EINTR)
+        ;
+    target->guard = 0;
+}
+
 void drill_target_close(struct drill_target *target)
 {
+    drill_target_release(target);
     runfile_fini(&target->file);
     procs_fini(&target->procs);
 }

@@ -17,6 +17,8 @@ struct drill_target {
     struct procs_one victim; /* of the fault that is being injected; pid 0: none */
     uint32_t rank;           /* of the victim */
     int64_t until_ns;        /* rank-slowed: while it is stopped and let go in turn */
+    int guard_fd;            /* of the guard's pipe; guard 0: none */
+    pid_t guard;
 };
 
 /* -EACCES: it did not consent, or is somebody else's; -ESRCH: it is over. */
@@ -27,6 +29,11 @@ void drill_target_close(struct drill_target *target);
 int drill_target_look(struct drill_target *target, struct err *err);
 /* -ESRCH: there is no process of that rank on this machine. */
 int drill_target_rank(struct drill_target *target, uint32_t rank, struct err *err);
+/* From now on the victim goes on (SIGCONT) when this process ends, however it ends: a drill that is interrupted, or killed, leaves no rank of a
+ * job stopped.  drill_target_release() ends that, and lets it go on.
+ */
+int drill_target_guard(struct drill_target *target, struct err *err);
+void drill_target_release(struct drill_target *target);
 /* The controller of the run.  -ESRCH: it has none here. */
 int drill_target_controller(struct drill_target *target, struct err *err);
 

@@ -38,8 +38,18 @@ static int restore_extents_make(struct lockstep_ckpt *ckpt, const struct manifes
                     &tensor->part, &manifest[file], saved, err);
         }
     }
-    for (size_t i = 0; result == 0 && i < ckpt->tensors; i++)
+    for (size_t i = 0; result == 0 && i < ckpt->tensors; i++) {
+        uint32_t one, other;
+
+        if (ckpt->tensor[i].equal && !extents_agree(extents, i, &one, &other))
+            return err_set(err, -ENOTSUP,
+                           "tensor %s: ranks %" PRIu32 " and %" PRIu32
+                           " saved different contents for the same place, so %" PRIu32
+                           " ranks cannot load it",
+                           ckpt->tensor[i].part.name, manifest[one].rank, manifest[other].rank,
+                           ckpt->settings.world);
         result = extents_cover(extents, i, &ckpt->tensor[i].part, err);
+    }
     return result;
 }
 
@@ -222,7 +232,9 @@ int restore_alone(struct lockstep_ckpt *ckpt, uint64_t step, struct restored *re
         points_fini(&points);
     }
     if (result == -EAGAIN || result == -ESTALE)
-        return err_set(err, ret->refused ? -EBADMSG : -ENODATA, "no point can be restored: %s",
+        return err_set(err, ret->refused ? -EBADMSG : -ENODATA, "%s%s",
+                       step == LOCKSTEP_CKPT_NEWEST || !ret->refused ? "no point can be restored: "
+                                                                     : "",
                        ret->why.text);
     return result < 0 ? err_set(err, result, "%s", ret->why.text) : 0;
 }

@@ -38,6 +38,7 @@ static const struct command *const commands[] = {
     &command_request_depth,
     &command_request_cancel,
     &command_request_inspect,
+    &command_request_verify,
     &command_sense,
     &command_check,
     &command_fabric_test,
@@ -48,6 +49,7 @@ static const struct command *const commands[] = {
     &command_nodes,
     &command_node_out,
     &command_node_in,
+    &command_slurm_install,
     &command_send,
     &command_relay,
     &command_ckpt_ls,
@@ -83,6 +85,7 @@ static const struct command *const commands[] = {
     &command_orders,
     &command_alert,
     &command_site_act,
+    &command_slurm_hook,
     NULL,
 };
 /* clang-format on */

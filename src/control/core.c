@@ -166,6 +166,9 @@ static int core_feed_exit(struct core *core, struct reader in)
     if (result < 0)
         return result;
     core_attempt_reach(core, fact.attempt);
+    /* On several nodes the launcher that reports the attempts may be heard of later than one whose rank has ended at once. */
+    if (fact.attempt > core->judge.model.attempt)
+        core_attempt_begin(core, fact.attempt, fact.mono_ns);
     crash_exit(&core->judge, &fact);
     node = fact.rank < model->world ? model->rank[fact.rank].node : MODEL_NONE;
     core->exit_ns =
@@ -211,6 +214,8 @@ static int core_feed_note(struct core *core, struct reader in)
 
     if (result < 0)
         return result;
+    if (corrupt_saved_note(&core->judge, &fact))
+        return 0;
     if (!save_note_parse(fact.text, &save)) {
         crash_note(&core->judge, &fact);
     } else if (fact.attempt == core->judge.model.attempt) {

@@ -28,13 +28,13 @@ static bool core_is_outside(const struct core *core, const struct finding *findi
            (core->over_ns && mono_ns - error_ns > core->over_ns);
 }
 
+/* Is, or was last: on a node whose GPU is lost the rank of the next attempt may end before it is seen. */
 static bool core_rank_is_on(const struct core *core, uint32_t rank, const char *node)
 {
     const struct model *model = &core->judge.model;
     const struct model_rank *at = &model->rank[rank];
 
-    return at->seen && at->attempt == model->attempt && at->node < model->nodes &&
-           strcmp(model->node[at->node].name, node) == 0;
+    return at->seen && at->node < model->nodes && strcmp(model->node[at->node].name, node) == 0;
 }
 
 enum core_touch core_touch(const struct core *core, struct finding *finding)

@@ -288,6 +288,9 @@ static void crew_gather(struct policy *policy)
          soon = crew->begun || (crew_has_run(crew) && since_ns >= 2 * first->lease_ns);
 
     if (crew_is_deserted(crew)) {
+        if (!crew->why[0])
+            snprintf(crew->why, sizeof(crew->why), "all launchers left before %u nodes had joined",
+                     first->nodes_max);
         crew->status = crew->status ? crew->status : 1;
         crew_end(policy, false);
         return;

@@ -170,3 +170,19 @@ void crew_follow_refusal(struct policy_crew *crew, const struct decision *decisi
     member->refused = member->rival.life;
     member->rival = (struct member){ 0 };
 }
+
+size_t policy_lost(const struct policy *policy, struct policy_lost *ret, size_t room)
+{
+    const struct policy_crew *crew = policy->crew;
+    size_t count = 0;
+
+    for (size_t i = 0; crew && i < crew->count && count < room; i++) {
+        const struct crew_member *member = &crew->member[i];
+
+        if (!member->lost || member->slot == CREW_NO_SLOT)
+            continue;
+        memcpy(ret[count].node, member->last.node, sizeof(ret[0].node));
+        ret[count++].life = member->last.life;
+    }
+    return count;
+}

@@ -66,6 +66,12 @@ void policy_follow(struct policy *policy, bool follow); /* true: policy_tick() d
 void policy_follow_log(struct policy *policy, const struct decision *decision); /* from the log */
 
 size_t policy_members(const struct policy *policy); /* launchers of one run; 0: at most one */
+/* Nodes of the newest attempt whose launcher is lost: how many were written. */
+struct policy_lost {
+    char node[FACT_NAME];
+    uint32_t life; /* of the launcher */
+};
+size_t policy_lost(const struct policy *policy, struct policy_lost *ret, size_t room);
 /* What became of a request is not known yet. */
 bool policy_is_open(const struct policy *policy, const char *request_id);
 /* An open one of this kind; "": none. */

@@ -60,7 +60,7 @@ typedef bool site_is_done(const struct slurm_site *what, const struct slurm_node
 static bool site_is_given_back(const struct slurm_site *what, const struct slurm_node *node)
 {
     (void)what;
-    return !(node->flags & SLURM_NODE_DRAIN);
+    return !(node->flags & (SLURM_NODE_DRAIN | SLURM_NODE_DOWN));
 }
 
 static bool site_is_down_by_us(const struct slurm_site *what, const struct slurm_node *node)
@@ -122,12 +122,15 @@ enum slurm_did slurm_site_undrain(const struct slurm_site *what, char *ret, size
     if (site_look(what, &node, ret, room) < 0)
         return what->look ? SLURM_NOT_KNOWN : SLURM_FAILED;
     site_words(&node, ret, room);
-    if (!(node.flags & SLURM_NODE_DRAIN))
+    if (!(node.flags & SLURM_NODE_DRAIN) &&
+        !(node.flags & SLURM_NODE_DOWN && site_has_our_reason(what, &node)))
         return SLURM_DID;
     if (!site_has_our_reason(what, &node))
         return SLURM_NOT_OURS;
-    return what->look ? SLURM_NOT_KNOWN
-                      : site_change_and_look(what, "UNDRAIN", false, site_is_given_back, ret, room);
+    if (what->look)
+        return SLURM_NOT_KNOWN;
+    return site_change_and_look(what, node.flags & SLURM_NODE_DOWN ? "RESUME" : "UNDRAIN", false,
+                                site_is_given_back, ret, room);
 }
 
 /* Whether the job is the only one on the node; false also when nobody can tell. */
@@ -137,8 +140,10 @@ static bool site_job_is_alone(const struct slurm_site *what)
     char squeue[] = "squeue", quiet[] = "-h", of[] = "-w", format[] = "--format=%A", all[] = "-a";
     char node[SLURM_NAME], wanted[32];
     char *const argv[] = { squeue, quiet, all, of, node, format, NULL };
+    struct slurm_job job;
 
-    if (!answer || !what->job || !slurm_is_node_name(what->node))
+    if (!answer || !what->job || !slurm_is_node_name(what->node) ||
+        slurm_job_show(what->job, SLURM_CALL_NS, &job, NULL) < 0 || job.user != what->user)
         return false;
     snprintf(node, sizeof(node), "%s", what->node);
     snprintf(wanted, sizeof(wanted), "%" PRIu64 "\n", what->job);
@@ -148,17 +153,24 @@ static bool site_job_is_alone(const struct slurm_site *what)
 enum slurm_did slurm_site_down(const struct slurm_site *what, char *ret, size_t room)
 {
     struct slurm_node node;
+    enum slurm_did did;
 
     if (site_look(what, &node, ret, room) < 0)
         return what->look ? SLURM_NOT_KNOWN : SLURM_FAILED;
     site_words(&node, ret, room);
-    if (site_is_down_by_us(what, &node) || site_is_drained_by_us(what, &node))
+    if (site_is_down_by_us(what, &node))
         return SLURM_DID;
-    if (node.flags & (SLURM_NODE_DRAIN | SLURM_NODE_DOWN))
+    if (node.flags & (SLURM_NODE_DRAIN | SLURM_NODE_DOWN) && !site_is_drained_by_us(what, &node))
         return SLURM_NOT_OURS;
     if (what->look)
-        return SLURM_NOT_KNOWN;
-    if (!site_job_is_alone(what))
-        return site_change_and_look(what, "DRAIN", true, site_is_drained_by_us, ret, room);
+        return site_is_drained_by_us(what, &node) ? SLURM_DID : SLURM_NOT_KNOWN;
+    if ((what->reach ? what->reach : slurm_reach)(what->node, ret, room) != SLURM_REACH_SILENT)
+        return SLURM_REFUSED;
+    /* From now on no job can start there: what squeue says then stays true. */
+    did = site_is_drained_by_us(what, &node)
+              ? SLURM_DID
+              : site_change_and_look(what, "DRAIN", true, site_is_drained_by_us, ret, room);
+    if (did != SLURM_DID || !site_job_is_alone(what))
+        return did;
     return site_change_and_look(what, "DOWN", true, site_is_down_by_us, ret, room);
 }

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "slurm/slurm_reach.h"
+
 enum slurm_did {
     SLURM_DID,       /* it is as wanted, by this call or by an earlier one of ours */
     SLURM_NOT_OURS,  /* somebody else has changed the node; nothing was done */
@@ -23,8 +25,11 @@ enum slurm_did {
 
 struct slurm_site {
     const char *node, *reason;
-    uint64_t job; /* of down: the job of the run that lost the node; 0: none */
-    bool look;    /* only: change nothing */
+    uint64_t job;  /* of down: the job of the run that lost the node; 0: none */
+    uint32_t user; /* of down: whose run it is, as root's daemon on the node has seen */
+    bool look;     /* only: change nothing */
+    /* Of down, for a test; NULL: slurm_reach(). */
+    enum slurm_reach (*reach)(const char *node, char *ret, size_t room);
     /* Asked right before each change; false with the reason. */
     bool (*may)(void *arg, char *why, size_t room);
     void *arg;
@@ -33,7 +38,9 @@ struct slurm_site {
 /* `ret`: one sentence. */
 enum slurm_did slurm_site_drain(const struct slurm_site *what, char *ret, size_t room);
 enum slurm_did slurm_site_undrain(const struct slurm_site *what, char *ret, size_t room);
-/* A dead node: down if `job` is the only one on it, so that nobody else loses a job; else drain. */
+/* A dead node: if nothing answers at its slurmd's port either.  Down if `job` is `user`'s and the only one on it, so that nobody else loses a
+ * job; else drain.  SLURM_REFUSED: it answers.
+ */
 enum slurm_did slurm_site_down(const struct slurm_site *what, char *ret, size_t room);
 
 #endif

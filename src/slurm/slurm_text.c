@@ -327,7 +327,7 @@ static void text_node_reason(const char *value, struct slurm_node *node)
 
 int slurm_node_parse(const char *text, size_t size, struct slurm_node *ret, struct err *err)
 {
-    CLEAN(free_clean) struct slurm_field *field = calloc(3, sizeof(*field));
+    CLEAN(free_clean) struct slurm_field *field = calloc(5, sizeof(*field));
     struct slurm_node node = { .flags = 0 };
     int r;
 
@@ -336,10 +336,16 @@ int slurm_node_parse(const char *text, size_t size, struct slurm_node *ret, stru
     field[0].name = "NodeName";
     field[1].name = "State";
     field[2].name = "Reason";
+    field[3].name = "NodeAddr";
+    field[4].name = "Port";
     field[0].needed = field[1].needed = true;
     if (!size)
         return err_set(err, -ENOENT, "scontrol printed no node");
-    r = fields_read(text, size, field, 3, err);
+    r = fields_read(text, size, field, 5, err);
+    if (r == 0)
+        r = field_copy(&field[3], node.address, sizeof(node.address), err);
+    if (r == 0)
+        r = field_copy(&field[4], node.port, sizeof(node.port), err);
     if (r == 0)
         r = field_copy(&field[0], node.name, sizeof(node.name), err);
     if (r == 0)

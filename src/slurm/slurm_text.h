@@ -51,7 +51,8 @@ struct slurm_node {
     uint32_t flags;   /* enum slurm_node_flag */
     char reason[256]; /* without who and when; "": none */
     char reason_user[SLURM_NAME];
-    int64_t reason_real_ns; /* 0: not known */
+    char address[128], port[16]; /* of its slurmd; "": not known, or the usual one */
+    int64_t reason_real_ns;      /* 0: not known */
 };
 
 /* Both read the first job or node of the text.  -EBADMSG: a field is missing, malformed or there twice; -ENOENT: the text is

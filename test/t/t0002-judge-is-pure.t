@@ -86,7 +86,7 @@ judge="$BUILD/src/judge/libjudge.a $BUILD/src/autopsy/libautopsy.a $BUILD/src/po
 ok "the libraries are there" ls $judge
 ok "judge, autopsy and policy need nothing but memory, text and mathematics" strangers $judge
 site="$BUILD/src/control/libcontrol.a.p/nodes_"
-ok "nor does the core of a site" strangers "${site}site_core.c.o" "${site}site_orders.c.o" "${site}node_owners.c.o" "${site}node_lives.c.o" "${site}node_evidence.c.o" "${site}finding_counts.c.o"
+ok "nor does the core of a site" strangers "${site}site_core.c.o" "${site}site_orders.c.o" "${site}node_owners.c.o" "${site}node_lives.c.o" "${site}node_evidence.c.o" "${site}node_freshness.c.o" "${site}finding_counts.c.o"
 
 # core is linked in too, so the judge must not come to the clock through it.
 nm -u $judge 2>/dev/null | awk '$1 == "U" { print $2 }' >"$TAP/wants"

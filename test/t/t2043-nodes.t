@@ -45,18 +45,18 @@ whole killed
 [ $tap_failed = 0 ] || show_run killed
 
 # Node n1 is lost with launcher and keeper: the first node of the run, where MASTER_ADDR is.  A third launcher has waited.
-launch lost n1 2 2 250
-launch lost n2 2 2 250
+launch lost n1 2 2 450
+launch lost n2 2 2 450
 await steps_beyond lost 1
-launch lost n3 2 2 250
+launch lost n3 2 2 450
 await grep -q joined "$TAP/lost/n3.err"
 await saved lost 40
 kill -9 "$(launcher lost n1)" "$(keeper lost n1)"
 # A node is cut off: nothing goes from its launcher to the controller, or back, and its ranks still run.
-launch cut n1 2 2 250
-launch cut n2 2 2 250
+launch cut n1 2 2 450
+launch cut n2 2 2 450
 await steps_beyond cut 1
-launch cut n3 2 2 250
+launch cut n3 2 2 450
 await grep -q joined "$TAP/cut/n3.err"
 await saved cut 40
 cut_off="$(child cut n2 send) $(child cut n2 orders)"

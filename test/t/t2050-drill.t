@@ -36,5 +36,17 @@ if command -v python3 >/dev/null; then
 else
     skip "the score" "no python3 here"
 fi
+
+# A drill that is killed leaves no rank stopped.
+"$LOCKSTEP" drill --wait 100s --fault rank-stopped bound >"$TAP/out" 2>&1 &
+drill=$!
+ranks() { pgrep -f "trainer --steps 100000.*--checkpoint-dir $TAP/bound"; }
+stopped() { for pid in $(ranks); do sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null; done | grep -q T; }
+await stopped
+tap_result $? "a rank is stopped"
+kill -9 $drill
+none_stopped() { ! stopped; }
+await none_stopped
+tap_result $? "and goes on when the drill is killed"
 kill -TERM "$(launcher bound)"
 done_testing

@@ -38,7 +38,7 @@ is "a run to look at" $? 0
 # Pages.
 if command -v python3 >/dev/null; then
     ok "every answer is as the document says" env LOCKSTEP_TOKEN_FILE="$site/tokens/reader.token" python3 "$SOURCE/test/t/openapi-check.py" \
-        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/site/api/api.c" "$url" r1 limit=2 after=1 newest_first=true \
+        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/site/api/api.c" "$url" r1 limit=2 after=1 newest_first=true spread=true \
         open=true kind=straggler layer=gpu rank=1 step_from=3 step_to=5 run=r1
 else
     skip "every answer is as the document says" "no python3 here"

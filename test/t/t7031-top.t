@@ -60,8 +60,19 @@ keys F4
 keys Enter
 keys 2
 waits "the verdicts" '^OPEN .*straggler: rank 2'
+screen
+has "what does not fit is marked" '^OPEN .{74}>$' "$TAP/out"
 keys Enter
-waits "one of them, whole" 'to do: '
+keys End
+"$LOCKSTEP" why --json live >"$TAP/why"
+whole() # the screen has all that is to be done about one of them
+{
+    screen && python3 -c 'import json, sys
+shown = " ".join(open(sys.argv[1]).read().split())
+sys.exit(not any("to do: " + v["advice"] in shown for v in json.load(open(sys.argv[2]))["verdicts"]))' "$TAP/out" "$TAP/why"
+}
+await whole
+tap_result $? "one of them, to its end, and no word is broken"
 keys Enter
 keys Tab
 waits "the ledger" '^  productive +[0-9.]+ +[0-9.]+ %'
@@ -86,6 +97,16 @@ waits "and grows again" '^ +2 n0 '
 wait $demo
 is "nothing of this disturbed the run" $? 0
 waits "its end is shown" '^live  ended '
+share=$(python3 - "$(terminal list-panes -t top -F '#{pane_pid}')" <<'END'
+import os, sys
+hz = os.sysconf("SC_CLK_TCK")
+children = open(f"/proc/{sys.argv[1]}/task/{sys.argv[1]}/children").read().split()
+stat = open(f"/proc/{children[0]}/stat").read().rsplit(")", 1)[1].split()
+up = float(open("/proc/uptime").read().split()[0])
+print(100 * (int(stat[11]) + int(stat[12])) / hz / (up - int(stat[19]) / hz))
+END
+)
+is "it took at most 2 % of a core: $share" "$(awk -v share="$share" 'BEGIN { print (share != "" && share + 0 <= 2) }')" 1
 keys q
 waits "it ends" '^ended with 0'
 

@@ -2,6 +2,7 @@
 //
 // usage: lockstep demo --name llama-7b --nodes 2 --layout tp=2,pp=1,dp=4 --step-ms 250 --steps 5000 -f kill:rank=4,step=60 -f gpu-slow:rank=5,step=100,factor=1.5
 //        CHROMIUM=/usr/bin/chromium node web/test/pictures.mjs "$LOCKSTEP_STATE/runs/llama-7b" docs/pictures      when it has 200 steps
+//        pngquant --force --ext .png --quality 75-98 docs/pictures/*.png
 // SPDX-License-Identifier: Apache-2.0
 import { basename } from 'node:path';
 import { controlOf, linkOf, openBrowser } from './browser.mjs';
@@ -25,6 +26,8 @@ for (const view of ['heatmap', 'ledger', 'nodes', 'timeline']) {
     await shown.focus();
     for (let i = 0; i < 5; i++) await page.keyboard.press('ArrowDown');
     for (let i = 0; i < 3; i++) await page.keyboard.press('Shift+ArrowLeft');
+    await page.getByRole('img', { name: /^Timeline of step / }).waitFor({ timeout: 60000 });
+    await page.setViewportSize({ width: 1180, height: 640 });
     await page.waitForTimeout(1000); // for the columns of the chosen cell
   }
   if (view === 'ledger') {

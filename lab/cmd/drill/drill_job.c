@@ -37,7 +37,6 @@ struct job_fault {
     bool restarts;            /* the job must be started again */
     const char *needs;        /* NULL, or what this job does not have: it is skipped */
     int (*inject)(struct drill_target *target, struct err *err);
-    void (*undo)(struct drill_target *target);
 };
 
 /* ---- what is done ---- */
@@ -60,18 +59,20 @@ static int job_stop(struct drill_target *target, struct err *err)
 {
     int result = drill_target_rank(target, target->rank, err);
 
+    if (result == 0)
+        result = drill_target_guard(target, err);
     return result < 0 ? result : job_signal(target, SIGSTOP, err);
-}
-
-static void job_continue(struct drill_target *target)
-{
-    proc_signal(&target->victim, SIGCONT); /* it may be gone, which is the best that can happen */
 }
 
 static int job_slow(struct drill_target *target, struct err *err)
 {
-    target->until_ns = time_mono_ns() + JOB_SLOW_NS;
-    return drill_target_rank(target, target->rank, err);
+    int result = drill_target_rank(target, target->rank, err);
+
+    if (result == 0)
+        result = drill_target_guard(target, err);
+    if (result == 0)
+        target->until_ns = time_mono_ns() + JOB_SLOW_NS;
+    return result;
 }
 
 static int job_controller(struct drill_target *target, struct err *err)
@@ -96,15 +97,13 @@ static const struct job_fault job_faults[] = {
       .detect_s = 30,
       .again_s = 45,
       .restarts = true,
-      .inject = job_stop,
-      .undo = job_continue },
+      .inject = job_stop },
     { .name = "rank-slowed",
       .summary = "a rank is stopped for 60 of each 100 ms, for 20 s",
       .kinds = { "straggler", "input-stall", "sync-stall" },
       .detect_s = 15,
       .again_s = 30,
-      .inject = job_slow,
-      .undo = job_continue },
+      .inject = job_slow },
     { .name = "controller-killed",
       .summary = "SIGKILL to the controller of the run",
       .again_s = 30,
@@ -335,8 +334,7 @@ static int job_inject(const struct job_fault *fault, const struct drill_settings
         return 0;
     }
     result = job_follow(fault, target, &before, settings->wait_ns, ret, err);
-    if (fault->undo)
-        fault->undo(target);
+    drill_target_release(target);
     target->until_ns = 0;
     job_score(fault, ret);
     return result;

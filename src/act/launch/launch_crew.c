@@ -219,6 +219,19 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     crew->due_ns = now_ns + self->lease_ns / CREW_BEATS_A_LEASE;
 }
 
+/* Once the controller knows of it: of two launchers of one name it refuses the one of which it hears later. */
+static void crew_print_joined(struct launch *launch)
+{
+    struct launch_crew *crew = launch->crew;
+
+    if (crew->joined_printed)
+        return;
+    crew->joined_printed = true;
+    output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
+                   crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
+                   launch->plan->nodes_max == 1 ? "" : "s");
+}
+
 /* The newest report that is on the controller's disk, or of which it said that it cannot write it. */
 static void crew_acknowledged(struct launch *launch)
 {
@@ -234,6 +247,7 @@ static void crew_acknowledged(struct launch *launch)
         return;
     crew->acked_ns = newest;
     crew->known = true;
+    crew_print_joined(launch);
     if (crew->in_attempt)
         keeper_lease(launch->keeper, newest + crew_keeper_ns(crew));
 }
@@ -525,6 +539,7 @@ static void crew_attempt_begin(struct launch *launch)
     const char *after = strstr(crew->start.why, "; after: ");
     char text[160];
 
+    crew_print_joined(launch); /* an order may come before the acknowledgement */
     file->attempt = file->restarts = crew->start.attempt;
     crew->in_attempt = true;
     if (launch->plan->rejoin_ns)
@@ -700,9 +715,6 @@ void launch_crew_attempts(struct launch *launch)
     if (launch->meet)
         output_message(launch->output, "the launchers of this run meet at %s%s",
                        meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
-    output_message(launch->output, "node %s has joined run %s; waiting for %u node%s",
-                   crew->self.node, launch->run_dir.file.id, launch->plan->nodes_max,
-                   launch->plan->nodes_max == 1 ? "" : "s");
     while (crew_wait(launch)) {
         crew_attempt_begin(launch);
         attempt_run(launch);

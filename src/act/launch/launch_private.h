@@ -102,8 +102,9 @@ struct launch_crew {
         int64_t boot_ns;
     } beat[CREW_BEATS]; /* a ring */
     uint32_t beats;
-    int64_t due_ns;                 /* of the next one */
-    bool known;                     /* some controller has heard of us */
+    int64_t due_ns; /* of the next one */
+    bool known;     /* some controller has heard of us */
+    bool joined_printed;
     int64_t moved_ns;               /* since boot: when we went on to the next endpoint; 0: never */
     int64_t acked_ns;               /* since boot: of the newest that the controller has; 0: none */
     int acknowledged;               /* the file */
@@ -155,7 +156,6 @@ void launch_policy_print(struct launch *launch, const struct decision *decision)
 /* launch_save.c: a checkpoint before a signal ends the run */
 /* True: it does not end the ranks, or not yet. */
 bool launch_save_begin(struct launch *launch, int number);
-bool launch_save_waits(const struct launch *launch);
 void launch_save_order(struct launch *launch, const struct decision *decision); /* carried out */
 void launch_save_outcome(struct launch *launch, const struct outcome *outcome);
 void launch_save_turn(struct launch *launch);

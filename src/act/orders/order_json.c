@@ -155,6 +155,26 @@ static bool order_get(struct json_object *root, struct decision *ret)
     return true;
 }
 
+/* A controller that does not know of them gives none. */
+static bool order_site_faults_get(struct json_object *root, struct order_list *list)
+{
+    struct json_object *names = json_member(root, "site_faults", json_type_array);
+    size_t count = names ? json_object_array_length(names) : 0;
+
+    for (size_t i = 0; i < count && i < CHECK_SITE_FAULTS; i++) {
+        struct json_object *name = json_object_array_get_idx(names, i);
+        size_t size = json_object_is_type(name, json_type_string)
+                          ? (size_t)json_object_get_string_len(name)
+                          : 0;
+
+        if (!size || size >= FACT_NAME || strlen(json_object_get_string(name)) != size ||
+            strchr(json_object_get_string(name), '\n'))
+            return false;
+        memcpy(list->site_fault[list->site_faults++], json_object_get_string(name), size + 1);
+    }
+    return true;
+}
+
 static int order_list_get(struct json_object *root, struct order_list *ret, struct err *err)
 {
     struct json_object *orders, *ended;
@@ -174,6 +194,9 @@ static int order_list_get(struct json_object *root, struct order_list *ret, stru
             return err_set(err, -EPROTO, "order %zu of the controller's answer is malformed", i);
         ret->count++;
     }
+    ret->site_faults = 0;
+    if (!order_site_faults_get(root, ret))
+        return err_set(err, -EPROTO, "the controller's answer names faults that are no checks");
     ret->next = (uint64_t)next;
     ret->ended = ended && json_object_get_boolean(ended);
     return 0;

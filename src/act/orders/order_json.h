@@ -11,14 +11,17 @@
 
 #include "core/err.h"
 #include "wire/decision.h"
+#include "wire/finding.h"
 
 #define ORDERS_MAX 64 /* of one answer */
 
 struct order_list {
     struct decision order[ORDERS_MAX];
     size_t count;
-    uint64_t next; /* what to ask for next: orders after this one */
-    bool ended;    /* the run is over */
+    uint64_t next;                                 /* what to ask for next: orders after this one */
+    bool ended;                                    /* the run is over */
+    char site_fault[CHECK_SITE_FAULTS][FACT_NAME]; /* of a node: names of checks */
+    size_t site_faults;
 };
 
 /* -EPROTO: not such an answer. */

@@ -44,6 +44,10 @@ static void poll_failed(struct order_poll *poll)
 /* The next question follows at once; if an order could not be taken, it is asked for again. */
 static void poll_take(struct order_poll *poll)
 {
+    if (poll->settings.site_faults)
+        poll->settings.site_faults(poll->settings.arg,
+                                   (const char(*)[FACT_NAME])poll->list.site_fault,
+                                   poll->list.site_faults);
     for (size_t i = 0; i < poll->list.count; i++) {
         if (poll->settings.take(poll->settings.arg, &poll->list.order[i]) < 0) {
             poll_failed(poll);

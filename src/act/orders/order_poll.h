@@ -28,6 +28,8 @@ struct order_poll_settings {
      * which the controller was asked: it was valid after that.
      */
     int (*take)(void *arg, const struct decision *order);
+    /* With each answer for a node: the checks of which the site is at fault.  NULL: not needed. */
+    void (*site_faults)(void *arg, const char (*name)[FACT_NAME], size_t count);
     void *arg;
 };
 

@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@
 
 #define APART_NS (1800 * NS_PER_S) /* errors of one end are nearer to each other */
 #define APART_LINES 4000
+#define SURELY_ITS_OWN 80            /* percent: an error of a network adapter itself */
 #define TOGETHER_NS (120 * NS_PER_S) /* the same error on other ranks is the same fault */
 
 static bool log_is_far(const struct log_item *a, const struct log_item *b)
@@ -171,12 +173,20 @@ static bool log_is_same_fault(const struct log_case *of, const struct log_item *
     return true;
 }
 
+/* A transfer has two sides: the one that reports its failure may be the healthy one.  An adapter that failed itself says so. */
+static bool log_is_of_two_sides(const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_FABRIC &&
+           (event->layer != LAYER_NIC || event->confidence < SURELY_ITS_OWN);
+}
+
 static void log_report_part(struct verdict *verdict, struct log_item *item)
 {
     const struct log_event *event = item->event;
 
     item->used = true;
-    log_name_rank(verdict, item->rank);
+    if (!log_is_of_two_sides(event))
+        log_name_rank(verdict, item->rank);
     postmortem_name_node(verdict, event->node);
     if (verdict->because_count < 4)
         postmortem_because(verdict, event);
@@ -247,6 +257,27 @@ static uint32_t log_rank_of_signal(const struct log_case *of, const struct log_i
     return rank;
 }
 
+/* An error that names no process: the only rank that a launcher reports as ended by itself, with the status of an exception,
+ * in the same log.
+ */
+static uint32_t log_rank_of_error(const struct log_case *of, const struct log_item *item)
+{
+    uint32_t rank = LOG_EVENT_NO_RANK;
+
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *other = of->item[i].event;
+
+        if ((other->kind != LOG_EVENT_EXIT && other->kind != LOG_EVENT_ROOT) ||
+            other->log != item->event->log || other->value == -SIGTERM)
+            continue;
+        if (other->rank == LOG_EVENT_NO_RANK || other->value != 1 ||
+            !log_before(item, &of->item[i]) || (rank != LOG_EVENT_NO_RANK && rank != other->rank))
+            return LOG_EVENT_NO_RANK;
+        rank = other->rank;
+    }
+    return rank;
+}
+
 int log_report(struct log_case *of, struct log_item *item)
 {
     const struct log_event *event = item->event;
@@ -276,6 +307,8 @@ int log_report(struct log_case *of, struct log_item *item)
     }
     if (event->kind == LOG_EVENT_SIGNAL && !verdict->rank_count)
         log_name_rank(verdict, log_rank_of_signal(of, item));
+    if (event->kind == LOG_EVENT_ERROR && verdict->kind == VERDICT_CRASH && !verdict->rank_count)
+        log_name_rank(verdict, log_rank_of_error(of, item));
     verdict->would_decide =
         item->undated ? "the kernel log with dates (dmesg -T, journalctl -k): this line has none "
                         "and may be older than the job"

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ckpt/store/held.h"
 #include "ckpt/store/point.h"
@@ -57,6 +58,7 @@ int extents_add(struct extents *extents, struct extent_part part, const struct c
     part.row = extents_first_row(saved);
     part.rows = extents_rows(saved);
     part.at = manifest->data_at + saved->begin;
+    part.digest = &saved->digest;
     extents->part[extents->parts++] = part;
     return 0;
 }
@@ -85,6 +87,45 @@ static const struct extent_part *extent_part_with(const struct extent_part *from
     return NULL;
 }
 
+/* The parts of this tensor, in their order. */
+static void extents_of(struct extents *extents, size_t tensor, const struct extent_part **ret_from,
+                       const struct extent_part **ret_end)
+{
+    const struct extent_part *end;
+
+    if (!extents->covered && extents->parts)
+        qsort(extents->part, extents->parts, sizeof(*extents->part), extent_part_compare);
+    end = *ret_from = extents->part + extents->covered;
+    while (end < extents->part + extents->parts && end->tensor == tensor)
+        end++;
+    *ret_end = end;
+}
+
+static bool extent_parts_differ(const struct extent_part *one, const struct extent_part *other)
+{
+    return one->row == other->row && one->rows == other->rows &&
+           memcmp(one->digest->byte, other->digest->byte, sizeof(one->digest->byte)) != 0;
+}
+
+bool extents_agree(struct extents *extents, size_t tensor, uint32_t *ret_one, uint32_t *ret_other)
+{
+    const struct extent_part *from, *end;
+
+    extents_of(extents, tensor, &from, &end);
+    for (const struct extent_part *part = from; part < end; part++) {
+        const struct extent_part *last = part->preferred ? end : MIN(part + 2, end);
+
+        for (const struct extent_part *other = part + 1; other < last; other++) {
+            if (!extent_parts_differ(part, other))
+                continue;
+            *ret_one = part->file;
+            *ret_other = other->file;
+            return false;
+        }
+    }
+    return true;
+}
+
 int extents_cover(struct extents *extents, size_t tensor, const struct ckpt_tensor *wanted,
                   struct err *err)
 {
@@ -92,11 +133,7 @@ int extents_cover(struct extents *extents, size_t tensor, const struct ckpt_tens
              each = ckpt_row_bytes(wanted);
     const struct extent_part *from, *end;
 
-    if (!extents->covered && extents->parts)
-        qsort(extents->part, extents->parts, sizeof(*extents->part), extent_part_compare);
-    from = end = extents->part + extents->covered;
-    while (end < extents->part + extents->parts && end->tensor == tensor)
-        end++;
+    extents_of(extents, tensor, &from, &end);
     extents->covered = (size_t)(end - extents->part);
     while (each && row < last) {
         const struct extent_part *part = extent_part_with(from, end, row);
@@ -159,8 +196,9 @@ static int loader_block(void *ctx, uint64_t index, const unsigned char *data, si
 
     if (crc32c(0, data, size) != loader->manifest->crc[index])
         return err_set(err, -EPROTO,
-                       "rank-%05" PRIu32 ".safetensors: wrong checksum at byte %" PRIu64,
-                       loader->manifest->rank, begin);
+                       "rank-%05" PRIu32 ".safetensors: wrong checksum of bytes %" PRIu64
+                       " to %" PRIu64,
+                       loader->manifest->rank, begin, end - 1);
     while (low < high) { /* the first extent that ends behind the begin */
         size_t middle = low + (high - low) / 2;
 

@@ -13,11 +13,12 @@
 
 /* Rows of a saved tensor that a wanted one could use. */
 struct extent_part {
-    size_t tensor;      /* wanted */
-    uint32_t file;      /* index of its manifest */
-    bool preferred;     /* such as this rank's own file */
-    uint64_t row, rows; /* in the global shape */
-    uint64_t at;        /* of its first byte, in the file */
+    size_t tensor;                    /* wanted */
+    uint32_t file;                    /* index of its manifest */
+    bool preferred;                   /* such as this rank's own file */
+    uint64_t row, rows;               /* in the global shape */
+    uint64_t at;                      /* of its first byte, in the file */
+    const struct ckpt_digest *digest; /* of all of it; of the manifest */
 };
 
 struct extent {
@@ -39,6 +40,10 @@ void extents_fini(struct extents *extents);
 /* What `manifest` has of a tensor; of `part`, tensor, file and preferred are set.  A part that `wanted` cannot use is no error. */
 int extents_add(struct extents *extents, struct extent_part part, const struct ckpt_tensor *wanted,
                 const struct manifest *manifest, const struct ckpt_tensor *saved, struct err *err);
+/* The same rows, saved by several ranks, have the same contents; else *ret_one and *ret_other are their files.  Before extents_cover() of
+ * this tensor, and after that of those before it.
+ */
+bool extents_agree(struct extents *extents, size_t tensor, uint32_t *ret_one, uint32_t *ret_other);
 /* For each wanted tensor in ascending order, after all parts were added.  -EINVAL: parts are missing. */
 int extents_cover(struct extents *extents, size_t tensor, const struct ckpt_tensor *wanted,
                   struct err *err);

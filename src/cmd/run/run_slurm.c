@@ -180,11 +180,12 @@ static bool slurm_signal_requeues(const struct run_slurm *slurm, int number)
 void run_slurm_end(const struct run_slurm *slurm, const struct launch_missing *missing, int status,
                    uint32_t most)
 {
-    bool again = missing->signal ? slurm_signal_requeues(slurm, missing->signal)
-                                 : status && missing->reports && missing->count;
+    bool again;
 
     if (!slurm->here || !slurm->place.in_step)
         return;
+    again = missing->signal ? slurm_signal_requeues(slurm, missing->signal)
+                            : status && missing->reports && missing->count;
     if (again && most && slurm->place.restarts >= most)
         log_error("job %" PRIu64 " was requeued %u times already and is not requeued again",
                   slurm->place.job, slurm->place.restarts);

@@ -25,7 +25,7 @@
 struct site_act_options {
     const char *action, *node, *reason, *state;
     uint64_t job;
-    uint32_t parent;
+    uint32_t parent, user;
     bool look;
 };
 
@@ -40,6 +40,8 @@ static const struct opt site_act_opts[] = {
       "the controller's state directory, with its kill switch", NULL, false },
     { "job", 0, OPT_U64, offsetof(struct site_act_options, job), "JOB",
       "of down: the job that lost the node", NULL, false },
+    { "user", 0, OPT_U32, offsetof(struct site_act_options, user), "UID",
+      "of down: whose job that must be", NULL, false },
     { "parent", 0, OPT_U32, offsetof(struct site_act_options, parent), "PID",
       "the controller: without it nothing is done", NULL, false },
     { "look", 0, OPT_FLAG, offsetof(struct site_act_options, look), NULL, "change nothing", NULL,
@@ -93,6 +95,7 @@ static int site_act_run(int argc, char **argv)
     what.node = options.node;
     what.reason = options.reason;
     what.job = options.job;
+    what.user = options.user;
     what.look = options.look;
     switch (action_of(options.action)) {
     case ACTION_DRAIN:

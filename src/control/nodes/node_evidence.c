@@ -19,15 +19,30 @@
 #define FITS_AFTER_NS (600 * NS_PER_S)
 #define EVIDENCE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 #define ERROR_COUNTS_NS (3600 * NS_PER_S)
+#define LOST_COUNTS_NS (300 * NS_PER_S) /* then the scheduler has seen for itself */
 
 /* ---- what a finding proves ---- */
 
 /* Users cause what is of class host (memory, tasks that hang), and of class app. */
 static bool evidence_is_of_parts(const struct finding *finding)
 {
-    return finding->origin != FINDING_FROM_USER &&
+    return finding->origin != FINDING_FROM_USER && !finding_is_of_image(finding) &&
            (finding->class == FINDING_CLASS_HARDWARE || finding->class == FINDING_CLASS_FABRIC ||
             finding->class == FINDING_CLASS_DRIVER || finding->class == FINDING_CLASS_STORAGE);
+}
+
+/* A program that crashes, or waits for its data, says nothing about the node. */
+static bool evidence_layer_is_of_parts(unsigned layer)
+{
+    static const uint8_t parts[] = { LAYER_GPU,   LAYER_GPU_MEMORY, LAYER_THERMAL,
+                                     LAYER_POWER, LAYER_PCIE,       LAYER_NVLINK,
+                                     LAYER_NIC,   LAYER_STORAGE,    LAYER_CPU };
+
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        if (parts[i] == layer)
+            return true;
+    }
+    return false;
 }
 
 static bool evidence_fits_layer(unsigned layer, const struct finding *finding)
@@ -129,6 +144,26 @@ static void evidence_of_finding(const struct finding *finding, struct node_evide
              finding->device[0] ? " of " : "", finding->device, finding->text);
 }
 
+/* Its launcher is silent, and so is its daemon since then.  A run's word names no node for good. */
+static void evidence_of_loss(const struct site_node *node, const struct node_verdict *verdict,
+                             int64_t now_ns, struct node_evidence *ret)
+{
+    if (now_ns - verdict->since_real_ns > LOST_COUNTS_NS || ret->strong ||
+        node->newest_real_ns > verdict->since_real_ns)
+        return;
+    *ret = (struct node_evidence){ .any = true, .strong = true, .dead = true };
+    snprintf(ret->kind, sizeof(ret->kind), "node-fault");
+    snprintf(ret->cause, sizeof(ret->cause), NODE_LOST);
+    memcpy(ret->id, verdict->id, sizeof(ret->id));
+    snprintf(ret->why, sizeof(ret->why), "run %.63s has lost it, and its daemon is silent",
+             verdict->run);
+}
+
+static bool evidence_is_loss(const struct node_verdict *verdict)
+{
+    return verdict->kind == VERDICT_NODE_FAULT && strcmp(verdict->cause, NODE_LOST) == 0;
+}
+
 /* A verdict that a finding explains, or that came with a proven fault of the same layer, gives its name to the reason. */
 static void evidence_of_verdict(const struct site_core *core, const struct site_node *node,
                                 const struct node_verdict *verdict, struct node_evidence *ret)
@@ -136,7 +171,7 @@ static void evidence_of_verdict(const struct site_core *core, const struct site_
     const struct finding *finding = evidence_finding(core, node, verdict);
     char why[sizeof(ret->why)];
 
-    if (!finding && ret->any)
+    if (!finding && (ret->any || !evidence_layer_is_of_parts(verdict->layer)))
         return; /* it is about something else, or nobody can tell */
     if (finding && !ret->strong)
         evidence_of_finding(finding, ret);
@@ -165,7 +200,10 @@ void node_evidence_of(const struct site_core *core, const struct site_node *node
     for (size_t i = 0; i < NODE_VERDICTS; i++) {
         const struct node_verdict *verdict = &node->verdict[i];
 
-        if (verdict->id[0] && verdict->open && now_ns - verdict->news_real_ns < VERDICT_COUNTS_NS) {
+        if (verdict->id[0] && evidence_is_loss(verdict)) {
+            evidence_of_loss(node, verdict, now_ns, ret);
+        } else if (verdict->id[0] && verdict->open &&
+                   now_ns - verdict->news_real_ns < VERDICT_COUNTS_NS) {
             evidence_of_verdict(core, node, verdict, ret);
             if (ret->strong)
                 return;

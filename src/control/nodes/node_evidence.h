@@ -23,11 +23,12 @@ struct site_node;
 #define NODE_CHECK_VALID_NS                                                                        \
     (24 * 3600 * INT64_C(1000000000)) /* a result that is older says nothing */
 #define NODE_VERDICTS 4               /* newest of a node that are kept */
+#define NODE_LOST "lost"              /* cause of a node fault: its launcher is silent */
 
 struct node_verdict { /* the part of a run's verdict that matters here */
     char id[DECISION_ID];
     uint8_t kind, layer;
-    char cause[FACT_NAME];
+    char cause[FACT_NAME], run[FACT_NAME];
     double confidence;
     int64_t since_real_ns, news_real_ns;
     bool open;
@@ -37,6 +38,8 @@ struct node_evidence {
     bool any;    /* something speaks against the node */
     bool proven; /* by root's side */
     bool strong; /* enough to take the node out: proven, and it does not work */
+    bool
+        dead; /* nothing answers: the controller tries once more before it says so to the scheduler */
     char kind[32], cause[FACT_NAME], id[DECISION_ID];
     char stage[FACT_NAME], check[FACT_NAME]; /* of a check that failed; "": none */
     char why[200];

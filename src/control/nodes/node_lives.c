@@ -5,6 +5,7 @@
 #include "control/nodes/node_lives.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,42 @@
 #define AGAIN_NS (600 * NS_PER_S) /* a drain that failed is tried again */
 #define SITE_FAULT_NS (600 * NS_PER_S)
 #define SITE_FAULT_SHARE 0.05
+
+static const struct site_setting {
+    const char *name;
+    size_t offset;
+    double least, most;
+} site_settings[] = {
+    { SITE_BUDGET_DRAINS, offsetof(struct site_limits, drains), 0, 1e9 },
+    { SITE_BUDGET_SHARE, offsetof(struct site_limits, share), 0, 1 },
+    { SITE_VERIFY_AGE, offsetof(struct site_limits, verify_age), 0, 1e9 },
+    { SITE_VERIFY_STAGE, offsetof(struct site_limits, verify_stage), 1, 4 },
+    { SITE_VERIFY_AT_ONCE, offsetof(struct site_limits, verify_at_once), 0, 1e6 },
+};
+
+static const struct site_setting *lives_setting(const char *name)
+{
+    for (size_t i = 0; i < COUNT(site_settings); i++) {
+        if (strcmp(site_settings[i].name, name) == 0)
+            return &site_settings[i];
+    }
+    return NULL;
+}
+
+double *site_limits_find(struct site_limits *limits, const char *name)
+{
+    const struct site_setting *setting = lives_setting(name);
+
+    return setting ? (double *)(void *)((char *)limits + setting->offset) : NULL;
+}
+
+void site_limits_set(struct site_limits *limits, const char *name, double value)
+{
+    const struct site_setting *setting = lives_setting(name);
+
+    if (setting)
+        *site_limits_find(limits, name) = MIN(MAX(value, setting->least), setting->most);
+}
 
 unsigned node_stage_rank(const char *stage)
 {
@@ -81,6 +118,7 @@ void node_lives_verdict(struct site_node *node, const struct verdict *verdict)
                                     .open = !verdict->until_real_ns };
     snprintf(place->id, sizeof(place->id), "%s", verdict->id);
     snprintf(place->cause, sizeof(place->cause), "%.63s", verdict->cause);
+    snprintf(place->run, sizeof(place->run), "%.63s", verdict->run);
 }
 
 void node_lives_request(struct site_node *node, const struct request *request)
@@ -225,23 +263,74 @@ static bool lives_check_failed_lately(const struct site_node *node, const char *
 }
 
 /* Many nodes that fail the same check at the same time: what they share is at fault. */
-static size_t lives_failing(const struct lives_view *view, const char *check)
+static size_t lives_failing(const struct site_core *core, const char *check, int64_t real_ns)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < view->nodes; i++)
-        count += lives_check_failed_lately(site_core_node(view->core, i), check, view->real_ns);
+    for (size_t i = 0; i < site_core_nodes(core); i++)
+        count += lives_check_failed_lately(site_core_node(core, i), check, real_ns);
     return count;
 }
 
-static size_t lives_in_an_hour(const struct lives_view *view, unsigned action)
+static bool lives_is_site_fault(const struct site_core *core, size_t failing)
+{
+    return failing > 1 && (double)failing > SITE_FAULT_SHARE * (double)site_core_nodes(core);
+}
+
+static bool lives_is_named(const char (*names)[FACT_NAME], size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t node_lives_site_faults(const struct site_core *core, int64_t real_ns, char (*ret)[FACT_NAME],
+                              size_t room)
+{
+    char seen[64][FACT_NAME]; /* that were counted already */
+    size_t count = 0, known = 0;
+
+    for (size_t i = 0; i < site_core_nodes(core); i++) {
+        const struct site_node *node = site_core_node(core, i);
+
+        for (size_t k = 0; k < node->checks && count < room && known < COUNT(seen); k++) {
+            const struct check *check = &node->check[k];
+
+            if (check->state != CHECK_FAILED || real_ns - check->real_ns > SITE_FAULT_NS ||
+                strcmp(check->name, CHECK_NAME_ALL) == 0 ||
+                lives_is_named((const char(*)[FACT_NAME])seen, known, check->name))
+                continue;
+            memcpy(seen[known++], check->name, FACT_NAME);
+            if (lives_is_site_fault(core, lives_failing(core, check->name, real_ns)))
+                memcpy(ret[count++], check->name, FACT_NAME);
+        }
+    }
+    return count;
+}
+
+static bool lives_takes_out(unsigned action)
+{
+    return action == ACTION_DRAIN || action == ACTION_DOWN;
+}
+
+/* What was refused, or was somebody else's doing, took no node out: a run that cries wolf does not use up the budget of the site. */
+static bool lives_may_have_taken(const struct site_order *order)
+{
+    return order->number && lives_takes_out(order->decision.action) &&
+           (!order->ended || order->outcome.result == OUTCOME_DONE ||
+            order->outcome.result == OUTCOME_UNKNOWN);
+}
+
+static size_t lives_taken_in_an_hour(const struct lives_view *view)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < view->orders->count; i++) {
         const struct site_order *order = &view->orders->order[i];
 
-        count += order->number && order->decision.action == action &&
+        count += lives_may_have_taken(order) &&
                  view->real_ns - order->decision.decided_real_ns < HOUR_NS;
     }
     return count;
@@ -252,7 +341,7 @@ static size_t lives_being_taken(const struct lives_view *view)
     size_t count = 0;
 
     for (size_t i = 0; i < view->orders->count; i++)
-        count += view->orders->order[i].decision.action == ACTION_DRAIN &&
+        count += lives_takes_out(view->orders->order[i].decision.action) &&
                  view->orders->order[i].decision.state == DECISION_ORDERED &&
                  !view->orders->order[i].ended;
     return count;
@@ -275,11 +364,12 @@ static enum life_block lives_check_budgets(const struct lives_view *view,
                                            const struct node_evidence *evidence, char *why,
                                            size_t room)
 {
-    size_t failing = evidence->check[0] ? lives_failing(view, evidence->check) : 0;
-    size_t out = view->out + lives_being_taken(view), hour = lives_in_an_hour(view, ACTION_DRAIN);
+    size_t failing =
+        evidence->check[0] ? lives_failing(view->core, evidence->check, view->real_ns) : 0;
+    size_t out = view->out + lives_being_taken(view), hour = lives_taken_in_an_hour(view);
     double share = view->limits->share * (double)view->nodes;
 
-    if (failing > 1 && (double)failing > SITE_FAULT_SHARE * (double)view->nodes) {
+    if (lives_is_site_fault(view->core, failing)) {
         snprintf(why, room,
                  "%zu of %zu nodes failed check %.40s within 10 min: a fault of the site", failing,
                  view->nodes, evidence->check);
@@ -297,6 +387,19 @@ static enum life_block lives_check_budgets(const struct lives_view *view,
     return LIFE_BLOCK_NONE;
 }
 
+/* "job-4211", as `lockstep run` calls a run in Slurm; 0: another name.  Whose job it is the controller asks before it does anything. */
+static int64_t lives_job(const struct site_node *node, const char *of)
+{
+    for (size_t i = 0; i < NODE_VERDICTS; i++) {
+        uint32_t job = 0;
+
+        if (strcmp(node->verdict[i].id, of) == 0 &&
+            sscanf(node->verdict[i].run, "job-%9" SCNu32, &job) == 1)
+            return job;
+    }
+    return 0;
+}
+
 static void lives_order(struct lives_view *view, const struct site_node *node, unsigned action,
                         const char *of, unsigned state, const char *why)
 {
@@ -305,6 +408,7 @@ static void lives_order(struct lives_view *view, const struct site_node *node, u
                                  .target = TARGET_NODES,
                                  .node_count = 1,
                                  .step = DECISION_NO_STEP,
+                                 .argument = action == ACTION_DOWN ? lives_job(node, of) : 0,
                                  .decided_real_ns = view->real_ns };
     int result;
 
@@ -334,12 +438,16 @@ static void lives_refuse(struct lives_view *view, struct site_node *node, unsign
         lives_order(view, node, ACTION_ALERT, of, DECISION_ORDERED, text);
 }
 
-static bool lives_may_order(const struct lives_view *view, const struct site_node *node)
+static bool lives_may_order(const struct lives_view *view, const struct site_node *node,
+                            unsigned action)
 {
     const struct site_order *order = lives_newest_order(view->orders, node);
 
     if (!order)
         return true;
+    if (action == ACTION_DOWN && order->decision.action == ACTION_DOWN &&
+        view->real_ns - order->decision.decided_real_ns < HOUR_NS)
+        return false; /* it was looked at */
     if (order->decision.state == DECISION_ORDERED && !order->ended)
         return false;
     return order->outcome.result == OUTCOME_DONE ||
@@ -352,15 +460,16 @@ static void lives_drain(struct lives_view *view, struct site_node *node,
     struct node_life *life = &node->life;
     char reason[NODE_REASON], why[100], text[sizeof(why) + sizeof(reason) + 8];
     enum life_block block = lives_check_mode(view, why, sizeof(why));
+    unsigned action = evidence->dead ? ACTION_DOWN : ACTION_DRAIN;
 
-    if (!lives_may_order(view, node))
+    if (!lives_may_order(view, node, action))
         return;
     node_evidence_reason(evidence, reason);
     if (block == LIFE_BLOCK_NONE)
         block = lives_check_budgets(view, evidence, why, sizeof(why));
     if (block != LIFE_BLOCK_NONE) {
         snprintf(text, sizeof(text), "%s; %s", why, reason);
-        lives_refuse(view, node, ACTION_DRAIN, evidence->id, block, text);
+        lives_refuse(view, node, action, evidence->id, block, text);
         return;
     }
     snprintf(life->stage, sizeof(life->stage), "%s",
@@ -369,7 +478,7 @@ static void lives_drain(struct lives_view *view, struct site_node *node,
                                                     : "prolog");
     life->by_person = false;
     node->block = LIFE_BLOCK_NONE;
-    lives_order(view, node, ACTION_DRAIN, evidence->id, DECISION_ORDERED, reason);
+    lives_order(view, node, action, evidence->id, DECISION_ORDERED, reason);
 }
 
 /* A node that failed again after it was verified needs a person, whatever its checks say. */
@@ -378,7 +487,7 @@ static void lives_undrain(struct lives_view *view, struct site_node *node, const
     char why[100], text[200];
     enum life_block block = lives_check_mode(view, why, sizeof(why));
 
-    if (!node->life.reason[0] || !lives_may_order(view, node))
+    if (!node->life.reason[0] || !lives_may_order(view, node, ACTION_UNDRAIN))
         return;
     if (block == LIFE_BLOCK_NONE) {
         lives_order(view, node, ACTION_UNDRAIN, of, DECISION_ORDERED, node->life.reason);

@@ -131,13 +131,22 @@ static bool owners_is_run(const struct owned_run *owned, const char *run)
     return strcmp(owned->run, run) == 0 || strcmp(name, run) == 0;
 }
 
-bool node_owners_has_run(const struct node_owners *owners, const char *run)
+bool node_owners_user(const struct node_owners *owners, const char *run, uint32_t *ret)
 {
     for (size_t i = 0; i < owners->runs; i++) {
-        if (owners_is_run(&owners->run[i], run))
-            return true;
+        if (!owners_is_run(&owners->run[i], run))
+            continue;
+        *ret = owners->run[i].uid;
+        return true;
     }
     return false;
+}
+
+bool node_owners_has_run(const struct node_owners *owners, const char *run)
+{
+    uint32_t user;
+
+    return node_owners_user(owners, run, &user);
 }
 
 bool node_owners_has_process(const struct node_owners *owners, const char *run, uint32_t pid)

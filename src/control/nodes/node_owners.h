@@ -46,6 +46,8 @@ int node_owners_environment(const char *node, const struct owned_run *run, struc
 
 /* The run, as the site names it, is on this node: as RUN, or as RUN.uUID. */
 bool node_owners_has_run(const struct node_owners *owners, const char *run);
+/* Whose it is; false: it was not seen there. */
+bool node_owners_user(const struct node_owners *owners, const char *run, uint32_t *ret);
 /* ... and the process is its user's. */
 bool node_owners_has_process(const struct node_owners *owners, const char *run, uint32_t pid);
 

@@ -12,6 +12,7 @@
 #include "control/site/site_private.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static bool nodes_verdict_is_news(const struct site *site, const struct verdict 
 
     for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
         const struct site_node *node = site_core_find(core, verdict->node[i]);
-        bool known = !node;
+        bool known = !node || !node_owners_has_run(&node->owners, verdict->run);
 
         for (size_t k = 0; k < NODE_VERDICTS && !known; k++) {
             const struct node_verdict *at = &node->verdict[k];
@@ -112,8 +113,9 @@ static bool nodes_verdict_is_news(const struct site *site, const struct verdict 
     return false;
 }
 
-void site_nodes_verdict(struct site *site, const struct verdict *verdict)
+void site_nodes_verdict(struct site_run *run, const struct verdict *verdict)
 {
+    struct site *site = run->site;
     struct verdict *place = NULL;
 
     if (site->local || !verdict->node_count || !verdict->because_count)
@@ -121,13 +123,53 @@ void site_nodes_verdict(struct site *site, const struct verdict *verdict)
     if (!site->verdict)
         site->verdict = calloc(SITE_VERDICTS, sizeof(*site->verdict));
     for (size_t i = 0; i < site->verdicts && !place; i++) {
-        if (strcmp(site->verdict[i].id, verdict->id) == 0)
+        if (strcmp(site->verdict[i].id, verdict->id) == 0 &&
+            strcmp(site->verdict[i].run, run->dir.run) == 0)
             place = &site->verdict[i];
     }
     if (!place && site->verdict && site->verdicts < SITE_VERDICTS)
         place = &site->verdict[site->verdicts++];
-    if (place)
-        *place = *verdict;
+    if (!place)
+        return;
+    *place = *verdict;
+    snprintf(place->run, sizeof(place->run), "%s", run->dir.run); /* not as it calls itself */
+}
+
+static bool nodes_is_lost_already(struct site_run *run, uint32_t life)
+{
+    for (size_t i = 0; i < COUNT(run->lost); i++) {
+        if (run->lost[i] == life)
+            return true;
+    }
+    run->lost[run->losts++ % COUNT(run->lost)] = life;
+    return false;
+}
+
+/* A launcher is lost once: it has another life when it comes back. */
+static void nodes_take_losses(struct site_run *run)
+{
+    const struct policy *policy = runlog_policy(run->log);
+    struct policy_lost lost[VERDICT_NODES];
+    size_t count = policy ? policy_lost(policy, lost, COUNT(lost)) : 0;
+    int64_t now_ns = time_real_ns();
+
+    for (size_t i = 0; i < count; i++) {
+        struct verdict verdict = { .kind = VERDICT_NODE_FAULT,
+                                   .layer = LAYER_UNKNOWN,
+                                   .cause = NODE_LOST,
+                                   .node_count = 1,
+                                   .confidence = 1,
+                                   .since_real_ns = now_ns,
+                                   .decided_real_ns = now_ns };
+
+        if (nodes_is_lost_already(run, lost[i].life))
+            continue;
+        memcpy(verdict.node[0], lost[i].node, sizeof(verdict.node[0]));
+        snprintf(verdict.id, sizeof(verdict.id), "lost-%08" PRIx32, lost[i].life);
+        verdict_because(&verdict, "launcher", "no sign of life of the launcher on node %s",
+                        lost[i].node);
+        site_nodes_verdict(run, &verdict);
+    }
 }
 
 static void nodes_take_verdicts(struct site *site)
@@ -280,6 +322,10 @@ void site_nodes_turn(struct site *site, int64_t now_ns)
     int result;
 
     nodes_open(site, now_ns);
+    for (size_t i = 0; i < site->runs && site->nodes && !site->local; i++) {
+        if (site->run[i]->log)
+            nodes_take_losses(site->run[i]);
+    }
     if (site->nodes)
         nodes_take_verdicts(site);
     if (!site->nodes)

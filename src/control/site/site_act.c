@@ -100,24 +100,54 @@ static uint64_t act_job_of(const struct decision *decision)
     return decision->argument > 0 ? (uint64_t)decision->argument : 0;
 }
 
+/* Whose run lost the node, as root's daemon there has seen; 0: nobody's, and root's jobs are not ended either. */
+static uint32_t act_user_of(const struct site *site, const struct decision *decision)
+{
+    const struct site_node *node = site_core_find(site_log_core(site->nodes), decision->node[0]);
+    uint32_t user = 0;
+
+    for (size_t i = 0; node && i < NODE_VERDICTS; i++) {
+        if (strcmp(node->verdict[i].id, decision->of) == 0)
+            node_owners_user(&node->owners, node->verdict[i].run, &user);
+    }
+    return user;
+}
+
 static int act_start(struct site *site, const struct site_order *order, bool look, struct err *err)
 {
     const struct decision *decision = &order->decision;
-    char parent[16], job[24];
+    char parent[16], job[24], user[16];
+    uint32_t uid = act_user_of(site, decision);
     char program[] = "lockstep", command[] = "site-act", opt_action[] = "--action",
          opt_node[] = "--node", opt_reason[] = "--reason", opt_state[] = "--state",
-         opt_parent[] = "--parent", opt_job[] = "--job", opt_look[] = "--look";
+         opt_parent[] = "--parent", opt_job[] = "--job", opt_user[] = "--user",
+         opt_look[] = "--look";
     char action[24], node[FACT_NAME], reason[sizeof(decision->why)];
-    char *argv[] = { program,    command,    opt_action, action,    opt_node,
-                     node,       opt_reason, reason,     opt_state, site->state.text,
-                     opt_parent, parent,     opt_job,    job,       look ? opt_look : NULL,
+    char *argv[] = { program,
+                     command,
+                     opt_action,
+                     action,
+                     opt_node,
+                     node,
+                     opt_reason,
+                     reason,
+                     opt_state,
+                     site->state.text,
+                     opt_parent,
+                     parent,
+                     opt_job,
+                     job,
+                     opt_user,
+                     user,
+                     look ? opt_look : NULL,
                      NULL };
 
     snprintf(action, sizeof(action), "%s", action_name(decision->action));
     snprintf(node, sizeof(node), "%s", decision->node[0]);
     snprintf(reason, sizeof(reason), "%s", decision->why);
     snprintf(parent, sizeof(parent), "%d", getpid());
-    snprintf(job, sizeof(job), "%llu", (unsigned long long)act_job_of(decision));
+    snprintf(job, sizeof(job), "%llu", (unsigned long long)(uid ? act_job_of(decision) : 0));
+    snprintf(user, sizeof(user), "%u", uid);
     memcpy(site->act.id, decision->id, sizeof(site->act.id));
     return act_spawn(&site->act, argv, err);
 }
@@ -256,6 +286,13 @@ static void act_settings(struct site *site, int64_t now_ns)
         r = site_log_set(site->nodes, SITE_BUDGET_DRAINS, site->settings.drains, &err);
     if (r == 0)
         r = site_log_set(site->nodes, SITE_BUDGET_SHARE, site->settings.drain_share, &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_VERIFY_STAGE, site->settings.verify_stage, &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_VERIFY_AGE, (double)site->settings.verify_age_ns / 1e9,
+                         &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_VERIFY_AT_ONCE, site->settings.verify_at_once, &err);
     if (r < 0)
         site_nodes_failed(site, r, &err);
 }

@@ -70,11 +70,13 @@ struct site_run {
     bool
         deaf; /* since the last tick a sender was told that it was heard of, and its facts are not in the log */
     int64_t synced_ns;
-    bool index_stale;      /* its log says more than the index */
-    bool index_rebuild;    /* its rows were lost, and are read again: not to be shown yet */
-    int64_t index_at_ns;   /* when to try again */
-    int64_t index_turn_ns; /* when its rows are due, if no request asks for them */
-    bool version_logged;   /* a sender has another version, and this was logged */
+    bool index_stale;             /* its log says more than the index */
+    bool index_rebuild;           /* its rows were lost, and are read again: not to be shown yet */
+    int64_t index_at_ns;          /* when to try again */
+    int64_t index_turn_ns;        /* when its rows are due, if no request asks for them */
+    bool version_logged;          /* a sender has another version, and this was logged */
+    uint32_t lost[VERDICT_NODES]; /* lives of launchers whose loss the site's log has: a ring */
+    uint32_t losts;
     uint64_t
         copied; /* findings of nodes below this one were looked at; UINT64_MAX: not known yet */
     struct waiter *waiting;
@@ -147,6 +149,9 @@ struct site {
     int64_t trouble_ns;
     size_t order_waiters, order_waiters_max; /* clients that wait for orders of any run or node */
     struct order_waiter *node_waiters;
+    char site_fault[CHECK_SITE_FAULTS][FACT_NAME]; /* names of checks, as of ... */
+    size_t site_faults;
+    int64_t site_faults_ns; /* ... this time; 0: never */
     struct site_counts counts;
 };
 
@@ -199,8 +204,7 @@ void site_forget(struct site *site); /* one run that never sent a fact, if there
 void site_nodes_turn(struct site *site, int64_t now_ns); /* opens the log, ticks, copies */
 void site_nodes_close(struct site *site);
 void site_nodes_failed(struct site *site, int result, const struct err *err);
-void site_nodes_verdict(struct site *site,
-                        const struct verdict *verdict); /* of a run, new or changed */
+void site_nodes_verdict(struct site_run *run, const struct verdict *verdict); /* new or changed */
 
 /* site_act.c: what the controller does to nodes itself */
 void site_act_turn(struct site *site, int64_t now_ns);

@@ -127,7 +127,7 @@ static void site_event_output(struct site_run *run, const struct frame *frame)
         events_put(&run->site->events, run->dir.run, "decision", root);
     } else if (frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0) {
         events_put(&run->site->events, run->dir.run, "verdict", verdict_json(&verdict));
-        site_nodes_verdict(run->site, &verdict);
+        site_nodes_verdict(run, &verdict);
     } else if (frame->type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
         root = json_object_new_object();
         json_object_object_add(root, "run", json_object_new_string(run->dir.run));

@@ -616,6 +616,48 @@ static void steps_that_come_after_a_restart_count(void **state)
     buf_fini(&out.bytes);
 }
 
+static int64_t run_mono_ns(const struct lab_frame *frame)
+{
+    struct fact_run fact;
+
+    assert_int_equal(fact_run_get(reader_of(frame->payload, frame->bytes), &fact), 0);
+    return fact.mono_ns;
+}
+
+/* Its rank ends before it has done anything, and the launcher of another node, which reports the attempts, is heard of later. */
+static void an_exit_that_comes_before_its_attempt_is_explained(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct output_queue out = { 0 };
+    struct lab_frame frame = { .type = FRAME_EXIT };
+    struct fact_exit ended = { .rank = 5, .attempt = 1, .status = 256, .text = "exited with 1" };
+    struct core *core;
+    bool named = false;
+    size_t again = 0;
+
+    (void)state;
+    record(&frames, false);
+    while (!begins_again(&frames.frame[again]))
+        assert_true(++again < frames.count);
+    assert_int_equal(core_create("test", &core), 0);
+    for (size_t i = 0; i < again; i++)
+        feed(core, &frames.frame[i]);
+    tick(core, 1000, false, &out);
+    ended.mono_ns = run_mono_ns(&frames.frame[again]) + NS_PER_MS;
+    fact_exit_put(&payload, &ended);
+    frame.payload = payload.data;
+    frame.bytes = (uint32_t)payload.size;
+    feed(core, &frame);
+    feed(core, &frames.frame[again]);
+    tick(core, 1050, true, &out);
+    for (uint32_t i = 0; i < out.verdicts; i++)
+        named |= out.verdict[i].kind == VERDICT_CRASH && out.verdict[i].rank[0] == 5;
+    assert_true(named);
+    core_destroy(core);
+    buf_fini(&out.bytes);
+}
+
 static void malformed_frames_are_counted_and_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
@@ -759,6 +801,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_never_comes_holds_up_no_memory),
         cmocka_unit_test(ranks_are_judged_although_one_was_never_seen),
         cmocka_unit_test(workers_that_begin_anew_in_a_smaller_world_are_judged),
+        cmocka_unit_test(an_exit_that_comes_before_its_attempt_is_explained),
         cmocka_unit_test(malformed_frames_are_counted_and_change_nothing),
         cmocka_unit_test(a_ring_of_a_rank_that_cannot_be_is_refused),
         cmocka_unit_test(hostile_payloads_never_break_it),

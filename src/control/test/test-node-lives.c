@@ -84,8 +84,8 @@ static struct site_core *core_that_acts(void)
     return core;
 }
 
-static void find(struct site_core *core, unsigned severity, unsigned class, unsigned origin,
-                 int64_t real_ns)
+static void find_at(struct site_core *core, const char *device, unsigned severity, unsigned class,
+                    unsigned origin, int64_t real_ns)
 {
     struct finding finding = { .real_ns = real_ns,
                                .kind = FINDING_NVME,
@@ -97,9 +97,16 @@ static void find(struct site_core *core, unsigned severity, unsigned class, unsi
                                .text = "I/O timeout" };
     struct buf payload = { 0 };
 
+    snprintf(finding.device, sizeof(finding.device), "%s", device);
     finding_identify(&finding);
     finding_put(&payload, &finding);
     put(core, FRAME_FINDING, &payload, false);
+}
+
+static void find(struct site_core *core, unsigned severity, unsigned class, unsigned origin,
+                 int64_t real_ns)
+{
+    find_at(core, "", severity, class, origin, real_ns);
 }
 
 static void judge(struct site_core *core, unsigned layer)
@@ -121,6 +128,20 @@ static void judge(struct site_core *core, unsigned layer)
     put(core, FRAME_VERDICT, &payload, true);
 }
 
+/* What root's daemon has seen there. */
+static void own(struct site_core *core, const char *run)
+{
+    struct owned_run owned = { .uid = 1001 };
+    struct environment environment;
+    struct buf payload = { 0 };
+
+    snprintf(owned.run, sizeof(owned.run), "%s", run);
+    assert_int_equal(node_owners_environment("n1", &owned, &environment), 0);
+    environment_put(&payload, &environment);
+    environment_fini(&environment);
+    put(core, FRAME_ENVIRONMENT, &payload, false);
+}
+
 static void check(struct site_core *core, const char *node, unsigned state)
 {
     struct check result = {
@@ -140,6 +161,7 @@ static void a_verdict_alone_drains_nothing(void **state)
 
     (void)state;
     check(core, "n1", CHECK_OK);
+    own(core, "job-1");
     judge(core, LAYER_STORAGE);
     tick(core, NOW, &heard);
     assert_int_equal(heard.drains, 0);
@@ -149,12 +171,44 @@ static void a_verdict_alone_drains_nothing(void **state)
     assert_int_equal(heard.drains, 0);
 }
 
+static void a_program_that_crashes_says_nothing_about_its_node(void **state)
+{
+    static const unsigned layers[] = { LAYER_UNKNOWN, LAYER_USER_CODE, LAYER_FRAMEWORK };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layers); i++) {
+        CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+        struct heard heard;
+
+        own(core, "job-1");
+        judge(core, layers[i]);
+        tick(core, NOW, &heard);
+        assert_int_equal(heard.life.state, NODE_IN_SERVICE);
+    }
+}
+
+/* Any user can let a run of his say that its ranks are there. */
+static void a_verdict_of_a_run_elsewhere_says_nothing(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-2");
+    find(core, FINDING_ERROR, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+    judge(core, LAYER_STORAGE);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 0);
+    assert_null(strstr(heard.life.why, "v-1"));
+}
+
 static void a_finding_that_fits_makes_it_evidence(void **state)
 {
     CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
     struct heard heard;
 
     (void)state;
+    own(core, "job-1");
     find(core, FINDING_ERROR, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
     tick(core, NOW, &heard);
     assert_int_equal(heard.drains, 0); /* an error alone does not suffice */
@@ -165,6 +219,26 @@ static void a_finding_that_fits_makes_it_evidence(void **state)
     tick(core, NOW + 2, &heard);
     assert_int_equal(heard.drains, 1);
     assert_string_equal(heard.last.why, "lockstep: checkpoint-stall slow-disk v-1");
+}
+
+/* An image of a container or of a user: the node has no such part. */
+static void a_broken_image_takes_no_node_out(void **state)
+{
+    static const char *const images[] = { "loop0-8", "loop12", "nbd3", "zram0", "ram1" };
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    check(core, "n1", CHECK_OK);
+    judge(core, LAYER_STORAGE);
+    for (size_t i = 0; i < COUNT(images); i++) {
+        find_at(core, images[i], FINDING_FATAL, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+        tick(core, NOW + 1, &heard);
+        assert_int_equal(heard.drains, 0);
+    }
+    find_at(core, "loopback", FINDING_FATAL, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+    tick(core, NOW + 2, &heard); /* a name that only begins so */
+    assert_int_equal(heard.drains, 1);
 }
 
 static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
@@ -179,6 +253,145 @@ static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
     tick(core, NOW, &heard);
     assert_int_equal(heard.drains, 0);
     assert_int_equal(heard.last.action, ACTION_ALERT);
+}
+
+static void faults_of_the_site_are_named_while_they_last(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    char name[CHECK_SITE_FAULTS][FACT_NAME], node[8];
+
+    (void)state;
+    check(core, "n1", CHECK_FAILED);
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)),
+                     0); /* one node is one node */
+    check(core, "n2", CHECK_FAILED);
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)), 1);
+    assert_string_equal(name[0], "disk-rate");
+    assert_int_equal(node_lives_site_faults(core, NOW + 601 * NS_PER_S, name, COUNT(name)), 0);
+    for (int i = 3; i < 41; i++) { /* of forty, two are no more than 5 % */
+        snprintf(node, sizeof(node), "n%d", i);
+        check(core, node, CHECK_OK);
+    }
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)), 0);
+    check(core, "n3", CHECK_FAILED);
+    assert_int_equal(node_lives_site_faults(core, NOW, name, COUNT(name)), 1);
+}
+
+static void controller_says(struct site_core *core, const char *id, unsigned result, bool ended,
+                            int64_t real_ns)
+{
+    struct outcome outcome = { .result = (uint8_t)result,
+                               .part = SITE_CONTROLLER,
+                               .step = DECISION_NO_STEP,
+                               .began_real_ns = real_ns,
+                               .ended_real_ns = ended ? real_ns : 0 };
+    struct buf payload = { 0 };
+
+    snprintf(outcome.decision, sizeof(outcome.decision), "%s", id);
+    outcome_put(&payload, &outcome);
+    put(core, FRAME_OUTCOME, &payload, true);
+}
+
+static void lose(struct site_core *core, const char *run)
+{
+    struct verdict verdict = { .id = "lost-1",
+                               .kind = VERDICT_NODE_FAULT,
+                               .layer = LAYER_UNKNOWN,
+                               .cause = NODE_LOST,
+                               .node_count = 1,
+                               .node = { "n1" },
+                               .confidence = 1,
+                               .since_real_ns = NOW,
+                               .decided_real_ns = NOW };
+    struct buf payload = { 0 };
+
+    snprintf(verdict.run, sizeof(verdict.run), "%s", run);
+    verdict_because(&verdict, "launcher", "node n1 is lost");
+    verdict_put(&payload, &verdict);
+    put(core, FRAME_VERDICT, &payload, true);
+}
+
+static void a_node_that_a_run_has_lost_is_reported_dead(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-4211");
+    tick(core, NOW - NS_PER_S, &heard);
+    lose(core, "job-4211");
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.last.action, ACTION_DOWN);
+    assert_int_equal(heard.last.state, DECISION_ORDERED);
+    assert_int_equal(heard.last.argument, 4211);
+    assert_string_equal(heard.last.why, "lockstep: node-fault lost lost-1");
+    tick(core, NOW + 3600 * NS_PER_S, &heard); /* the order has expired: nobody began it */
+    assert_int_not_equal(heard.life.state, NODE_OUT);
+}
+
+static void orders_that_took_nothing_out_use_up_no_budget(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    set(core, SITE_BUDGET_DRAINS, 1);
+    own(core, "job-4211");
+    lose(core, "job-4211");
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.last.action, ACTION_DOWN);
+    controller_says(core, heard.last.id, OUTCOME_REFUSED, true, NOW + 1); /* it answers */
+    tick(core, NOW + 700 * NS_PER_S, &heard);
+    assert_int_equal(heard.drains, 0);
+    check(core, "n2", CHECK_FAILED);
+    tick(core, NOW + 701 * NS_PER_S, &heard);
+    assert_int_equal(heard.drains, 1);
+}
+
+static void a_node_that_is_heard_of_is_not_dead(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-4211");
+    find(core, FINDING_INFO, FINDING_CLASS_HOST, FINDING_FROM_KERNEL, NOW + 1);
+    lose(core, "job-4211");
+    tick(core, NOW + 2, &heard);
+    assert_int_equal(heard.last.action, ACTION_NONE);
+}
+
+static void a_node_is_not_dead_because_of_a_run_elsewhere(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    own(core, "job-1");
+    lose(core, "job-4211");
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.last.action, ACTION_NONE);
+}
+
+/* The controller died after it had begun: its successor looks at the node, however late, and knows whose drain it is. */
+static void what_the_controller_has_begun_does_not_expire(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+    struct decision drain;
+
+    (void)state;
+    check(core, "n1", CHECK_FAILED);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 1);
+    drain = heard.last;
+    controller_says(core, drain.id, OUTCOME_DONE, false, NOW);
+    tick(core, NOW + 3600 * NS_PER_S, &heard);
+    assert_int_equal(heard.last.action, ACTION_NONE); /* no news of it */
+    controller_says(core, drain.id, OUTCOME_DONE, true, NOW + 3600 * NS_PER_S);
+    tick(core, NOW + 3600 * NS_PER_S + 1, &heard);
+    assert_int_equal(heard.life.state, NODE_OUT);
+    assert_string_equal(heard.life.reason, drain.why);
 }
 
 static void a_node_that_is_named_over_weeks_is_a_lemon(void **state)
@@ -204,8 +417,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_alone_drains_nothing),
+        cmocka_unit_test(a_program_that_crashes_says_nothing_about_its_node),
+        cmocka_unit_test(a_verdict_of_a_run_elsewhere_says_nothing),
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
+        cmocka_unit_test(a_broken_image_takes_no_node_out),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
+        cmocka_unit_test(faults_of_the_site_are_named_while_they_last),
+        cmocka_unit_test(a_node_that_a_run_has_lost_is_reported_dead),
+        cmocka_unit_test(orders_that_took_nothing_out_use_up_no_budget),
+        cmocka_unit_test(a_node_that_is_heard_of_is_not_dead),
+        cmocka_unit_test(a_node_is_not_dead_because_of_a_run_elsewhere),
+        cmocka_unit_test(what_the_controller_has_begun_does_not_expire),
         cmocka_unit_test(a_node_that_is_named_over_weeks_is_a_lemon),
     };
 

@@ -271,6 +271,52 @@ static void a_finding_touches_ranks_of_its_process_or_node_while_they_run(void *
     seen_fini(&seen);
 }
 
+static void take_ring(struct runlog *log, uint32_t rank, const char *node, uint32_t attempt)
+{
+    struct fact_ring ring = {
+        .rank = rank, .world = 4, .pid = 200 + rank, .attempt = attempt, .open_ns = time_mono_ns()
+    };
+    struct buf payload = { 0 };
+
+    snprintf(ring.node, sizeof(ring.node), "%s", node);
+    fact_ring_put(&payload, &ring);
+    take(log, 20 + rank, FRAME_RING, &payload);
+}
+
+/* The GPU of a node is lost, and the kernel says so after the next attempt has begun there, whose rank ends before it is seen. */
+static void a_finding_touches_where_ranks_were_until_they_are_elsewhere(void **state)
+{
+    struct place *place = *state;
+    struct runlog *log = NULL;
+    struct seen seen = { 0 };
+    struct fact_run run = { .event = RUN_ATTEMPT_BEGIN,
+                            .attempt = 1,
+                            .ranks = 4,
+                            .mono_ns = time_mono_ns(),
+                            .real_ns = time_real_ns() };
+    struct finding finding = finding_now("n1", 0);
+    struct buf payload = { 0 };
+
+    assert_int_equal(
+        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+    take_begin(log);
+    assert_int_equal(runlog_tick(log, 0, NULL), 0);
+    fact_run_put(&payload, &run);
+    take(log, 7, FRAME_RUN, &payload);
+    take_ring(log, 0, "n0", 1);
+    take_ring(log, 1, "n0", 1);
+    assert_int_equal(runlog_tick(log, 0, NULL), 0);
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NODE);
+    assert_int_equal(finding.rank_count, 2);
+    assert_int_equal(finding.rank[0], 2);
+    take_ring(log, 2, "n9", 1);
+    take_ring(log, 3, "n9", 1);
+    assert_int_equal(runlog_tick(log, 0, NULL), 0);
+    assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
+    runlog_close(log);
+    seen_fini(&seen);
+}
+
 /* A step more would be too much; what launchers say is not, or their ranks would end. */
 static void a_launcher_is_heard_beyond_the_disk_limit(void **state)
 {
@@ -340,6 +386,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_finding_touches_ranks_of_its_process_or_node_while_they_run, place_make,
             place_remove),
+        cmocka_unit_test_setup_teardown(a_finding_touches_where_ranks_were_until_they_are_elsewhere,
+                                        place_make, place_remove),
         cmocka_unit_test_setup_teardown(a_launcher_is_heard_beyond_the_disk_limit, place_make,
                                         place_remove),
     };

@@ -398,16 +398,6 @@ struct node_typical history_node(const struct history *history, uint32_t node, u
                                   history_above_value(starved_ms, used, above) };
 }
 
-double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above)
-{
-    double value[HISTORY_STEPS];
-    uint32_t count = history_window(history, steps);
-
-    for (uint32_t i = 0; i < count; i++)
-        value[i] = (double)history_back(history, i)->measured_ns / 1e6;
-    return history_above_value(value, count, above);
-}
-
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,
                        split_part *part)
 {

@@ -76,7 +76,6 @@ double history_excess_ms(const struct history *history, enum series series, uint
                          uint32_t steps);
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_period_ms(const struct history *history, uint32_t steps); /* median */
-double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above);
 /* A node in the last n steps: the values that `above` of them exceed, so n / 2 gives the median and 1
  * the second largest.
  */

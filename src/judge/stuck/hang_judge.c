@@ -7,6 +7,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
+#include "judge/crash/crash.h"
 #include "judge/ledger.h"
 #include "judge/stuck/hang_private.h"
 
@@ -105,6 +106,18 @@ static void hang_begin(struct judge_state *judge, struct tracked_verdict *tracke
     ledger_hang(judge->book, tracked->began_real_ns - judge->mono_to_real_ns);
 }
 
+/* A rank that failed and does not end has crashed. */
+static bool hang_is_crash(struct judge_state *judge, const struct wait_finding *finding)
+{
+    bool crash = false;
+
+    for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
+        if (finding->kind == WAIT_ROOTS && finding->cause[i] != WAIT_STOPPED)
+            crash |= crash_noted_end(judge, finding->culprit[i]);
+    }
+    return crash;
+}
+
 static void hang_report(struct judge_state *judge, const struct wait_finding *finding,
                         int64_t now_ns)
 {
@@ -114,6 +127,8 @@ static void hang_report(struct judge_state *judge, const struct wait_finding *fi
     struct verdict draft = { 0 };
     bool fresh;
 
+    if (hang_is_crash(judge, finding))
+        return;
     hang_draft(judge, hang->rank, finding, hang_rule(judge).limit_ns, hang_is_late(judge), &draft);
     draft.since_step = judge->history.count ? judge->last_step + 1 : 0;
     draft.since_real_ns = now_ns - finding->op.age_ns + judge->mono_to_real_ns;

@@ -456,6 +456,18 @@ static void it_ends_when_all_launchers_leave(void **state)
     assert_string_equal(end->node[0], "n1"); /* which waits for that */
 }
 
+static void a_run_that_all_left_before_it_began_ends_with_that_reason(void **state)
+{
+    struct scene *scene = *state;
+
+    join(scene, "n1", 11);
+    tick(scene);
+    says(scene, &scene->member[0], MEMBER_LEFT, 0);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_END, 0)->why,
+                        "all launchers left before 2 nodes had joined");
+}
+
 static void many_nodes_get_several_orders(void **state)
 {
     struct scene *scene = *state;
@@ -717,6 +729,7 @@ int main(void)
         SCENE(it_ends_when_all_nodes_are_done),
         SCENE(a_node_that_does_not_start_is_left_out),
         SCENE(it_ends_when_all_launchers_leave),
+        SCENE(a_run_that_all_left_before_it_began_ends_with_that_reason),
         SCENE(many_nodes_get_several_orders),
         SCENE(two_nodes_of_one_name_are_no_restart),
         SCENE(decisions_of_a_log_are_followed),

@@ -272,9 +272,10 @@ static bool tell_error(const struct log_line *line, struct log_event *event)
         "refused", "cannotrun", "fails",     "nonzeroexitcode", "halted",  "dead",
     };
     static const char *const none[] = {
-        "no error",    "without error", "error: 0",  "failed: 0", "0 failed",   "exception: none",
-        "error: none", "error: null",   "errors: 0", "0 errors",  "error rate", "not failed",
-        "if it fails", "on failure",    "error #.",  "error: #.", "error #%",   "error: #%"
+        "no error",        "without error", "error: 0",    "failed: 0",    "0 failed",
+        "exception: none", "error: none",   "error: null", "errors: 0",    "0 errors",
+        "error rate",      "not failed",    "if it fails", "on failure",   "error #.",
+        "error: #.",       "error #%",      "error: #%",   "abort request"
     };
 
     const char *at = tell_word(line, words, COUNT(words));
@@ -347,12 +348,14 @@ static void tell_subject(const struct log_line *line, struct log_event *event)
     }
 }
 
-/* Lines of stars, and what a logger whose form is not known calls information. */
+/* Lines of stars, requests that a server answered well, and what a logger whose form is not known calls information. */
 static bool tell_is_idle(const struct log_line *line)
 {
     const char *info = line_find(line, " INFO ");
     ptrdiff_t words = 0;
 
+    if (pattern_fits("HTTP/#.#\" 2", line->text, line->end, NULL))
+        return true;
     for (const char *at = line->text; at < line->end; at++)
         words += isalnum((unsigned char)*at) || *at == ' ';
     return 2 * words < line->end - line->text || (info && info - line->raw < 80 && !line->level);

@@ -18,6 +18,7 @@
 #include "show/style.h"
 #include "wire/ring.h"
 
+#define SITE_FAULTS_NS (5 * NS_PER_S)
 #define WAIT_NS (25 * NS_PER_S) /* clients and proxies between give up after 30 s or more */
 
 struct order_waiter {
@@ -144,6 +145,24 @@ static bool api_number_parse(const char *text, uint64_t *ret)
 
 /* ---- orders of nodes ---- */
 
+/* What every node asks for need not be counted for every node. */
+static struct json_object *api_site_faults_json(struct site *site)
+{
+    struct json_object *list = json_object_new_array();
+    int64_t now_ns = time_mono_ns();
+
+    if (!site->site_faults_ns || now_ns - site->site_faults_ns >= SITE_FAULTS_NS) {
+        site->site_faults = site->nodes
+                                ? node_lives_site_faults(site_log_core(site->nodes), time_real_ns(),
+                                                         site->site_fault, CHECK_SITE_FAULTS)
+                                : 0;
+        site->site_faults_ns = now_ns;
+    }
+    for (size_t i = 0; i < site->site_faults; i++)
+        json_object_array_add(list, show_string(site->site_fault[i]));
+    return list;
+}
+
 /* Those after that number which are on disk and still to be carried out; a number that was never given counts as 0. */
 static struct json_object *api_node_orders_json(const struct site *site, const char *node,
                                                 uint64_t after, size_t *ret_count)
@@ -173,8 +192,8 @@ static struct json_object *api_node_orders_json(const struct site *site, const c
 }
 
 /* False: there is nothing to answer yet. */
-static bool api_node_answer(const struct site *site, struct http_exchange *exchange,
-                            const char *node, uint64_t after, bool now)
+static bool api_node_answer(struct site *site, struct http_exchange *exchange, const char *node,
+                            uint64_t after, bool now)
 {
     size_t count;
     struct json_object *root = api_node_orders_json(site, node, after, &count);
@@ -184,6 +203,7 @@ static bool api_node_answer(const struct site *site, struct http_exchange *excha
         return false;
     }
     json_object_object_add(root, "node", show_string(node));
+    json_object_object_add(root, "site_faults", api_site_faults_json(site));
     json_object_object_add(root, "ended", json_object_new_boolean(false));
     http_answer_header(exchange, "Cache-Control", "no-store");
     reply_json(exchange, 200, root);

@@ -362,15 +362,37 @@ static void metrics_put_verdict_info(struct buf *out, const char *run,
     buf_put(out, "} 1\n", 4);
 }
 
+/* The core of a run leaves memory seconds after its end, sooner than most scrapes come.  What stopped it is shown for
+ * a while longer: else nobody would be alerted of it.
+ */
+#define STOPPED_NS (15 * 60 * NS_PER_S)
+
+static bool metrics_shows_verdict(const struct site_run *run, const struct verdict *verdict,
+                                  int64_t now_ns)
+{
+    bool stops = verdict->kind == VERDICT_CRASH || verdict->kind == VERDICT_HANG ||
+                 verdict->kind == VERDICT_DESYNC || verdict->kind == VERDICT_CORRUPTION;
+
+    if (verdict->until_real_ns)
+        return false;
+    return run->log ||
+           (stops && !run->builder.summary.stopped && now_ns - run->newest_ns < STOPPED_NS);
+}
+
 static void metrics_put_verdict_infos(const struct site *site, struct buf *out)
 {
+    int64_t now_ns = time_mono_ns();
+
     metrics_head(out, "run_verdict_info", "gauge",
-                 "1 for each open verdict of a run: first rank and node, first sentence.");
+                 "1 for each open verdict of a run: first rank and node, first sentence.  What "
+                 "stopped a run "
+                 "is shown for 15 minutes after its end.");
     for (size_t i = 0; i < site->runs; i++) {
         const struct run_summary *summary = &site->run[i]->builder.summary;
 
-        for (size_t v = 0, put = 0; site->run[i]->log && v < summary->verdicts; v++) {
-            if (summary->verdict[v].until_real_ns == 0 && put++ < INFO_VERDICTS)
+        for (size_t v = 0, put = 0; v < summary->verdicts; v++) {
+            if (metrics_shows_verdict(site->run[i], &summary->verdict[v], now_ns) &&
+                put++ < INFO_VERDICTS)
                 metrics_put_verdict_info(out, site->run[i]->dir.run, &summary->verdict[v]);
         }
     }
