@@ -14,6 +14,7 @@
 
 #include "core/clean.h"
 #include "lab/bench/noise/detect_sim.h"
+#include "lab/bench/noise/noise_cases.h"
 #include "lab/bench/noise/noise_job.h"
 
 static void a_host_plays_blocks_of_the_tape(void **state)
@@ -132,9 +133,34 @@ static void the_sequential_test_is_hardly_later_than_any_must_be(void **state)
         assert_true(sim.alarms[i].raised <= sim.alarms[i].asked);
 }
 
+/* Jobs that the judges were not made with: exactly the right ranks, and nothing about those without a fault. */
+static void small_jobs_are_judged_rightly(void **state)
+{
+    struct noise_cases_result *result = calloc(1, sizeof(*result));
+    uint32_t cases = 0, ranks = 0, layer = 0, early = 0;
+
+    (void)state;
+    assert_non_null(result);
+    assert_int_equal(noise_cases_run(11, 96, result, NULL), 0);
+    for (int kind = 0; kind < NOISE_CASE_KINDS; kind++) {
+        const struct noise_case_row *row = &result->row[kind];
+
+        assert_int_equal(row->cases, 96 / NOISE_CASE_KINDS);
+        cases += kind == NOISE_CASE_NONE ? 0 : row->cases;
+        ranks += row->ranks;
+        layer += row->layer;
+        early += row->early;
+    }
+    assert_true(ranks >= 0.95 * cases);
+    assert_true(layer >= 0.95 * cases);
+    assert_true(early <= 1);
+    free(result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_jobs_are_judged_rightly),
         cmocka_unit_test(a_host_plays_blocks_of_the_tape),
         cmocka_unit_test(tails_go_beyond_the_tape_and_fall_as_they_did),
         cmocka_unit_test(the_upper_bound_is_poissons),
