@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 
 from setuptools import setup
@@ -29,26 +30,38 @@ except ImportError:  # setuptools before 70
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SONAME = "liblockstep.so.0"
-ROOMS = ("probe", "wire", "core")  # libc only, all of them; the linker keeps what is used
+# libc only, all of them; the linker keeps what is used
+SOURCES = ("probe/*.c", "wire/*.c", "core/*.c", "device/cuda/cuda.c", "device/cuda/symbols.c")
 FLAGS = ("-std=gnu17 -O2 -g -fPIC -D_GNU_SOURCE -fvisibility=hidden -fasynchronous-unwind-tables -ffunction-sections "
          "-fdata-sections -shared -Wl,--gc-sections -Wl,-z,nodelete -Wl,-z,defs").split()
+
+
+def embed_kernel(path):
+    """The kernel that writes device stamps, as Meson embeds it."""
+    ptx = os.path.join(HERE, "src", "device", "cuda", "stamp_kernel.ptx")
+    with open(path, "w") as file:
+        subprocess.run([sys.executable, os.path.join(HERE, "tools", "embed"), "--text", ptx, "device/cuda/stamp_kernel.h",
+                        "stamp_kernel_ptx"], stdout=file, check=True)
 
 
 def compile_library(out):
     with open(os.path.join(HERE, "meson.build")) as file:
         version = re.search(r"version: '([^']*)'", file.read()).group(1)
     names = os.path.join(HERE, "src", "probe", "liblockstep.map")
-    sources = [path for room in ROOMS for path in sorted(glob.glob(
-        os.path.join(HERE, "src", room, "*.c")))]
+    sources = [path for pattern in SOURCES for path in sorted(glob.glob(os.path.join(HERE, "src", pattern)))]
+    kernel = out + ".kernel.c"
+    embed_kernel(kernel)
     command = shlex.split(os.environ.get("CC", "cc")) + FLAGS + [
         '-DLOCKSTEP_VERSION="%s"' % version, "-I" + os.path.join(HERE, "src"),
         "-I" + os.path.join(HERE, "include"), "-Wl,--version-script=" + names,
-        "-Wl,-soname," + SONAME, "-o", out] + sources
+        "-Wl,-soname," + SONAME, "-o", out] + sources + [kernel]
     try:
         subprocess.run(command, check=True)
     except FileNotFoundError:
         raise SystemExit("lockstep: no C compiler '%s': install one (apt install gcc libc6-dev), or "
                          "name a built library in LOCKSTEP_LIB" % command[0]) from None
+    finally:
+        os.unlink(kernel)
 
 
 def tag_of(library):

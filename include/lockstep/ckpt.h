@@ -169,6 +169,10 @@ struct lockstep_ckpt_tensor {
      * returns.
      */
     uint32_t later;
+    /* 1, with `replicas`: their contents must be equal bit for bit.  Each rank then also digests its own copy of a slice that
+     * another rank saves; if the two differ, the save fails with the name of the tensor, and its point is refused.
+     */
+    uint32_t compare;
 };
 
 /* Registers a tensor, or changes the tensor of that name: call it again when its memory moved.  A new tensor
@@ -230,6 +234,9 @@ struct lockstep_ckpt_status {
     char device[192]; /* "" without tensors on a GPU; "pinned"; "not pinned, because ..." */
     uint64_t
         memory_bytes; /* of the last restore: bytes of files that came from memory (arena_hold_s) */
+    uint64_t
+        compared; /* slices of other replicas in the last save; 0 also without memory for them */
+    char failure[256]; /* of the newest save that failed or was cancelled: "step N: why" */
 };
 
 LOCKSTEP_API int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt,

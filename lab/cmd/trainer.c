@@ -74,6 +74,7 @@ int trainer_main(int argc, char **argv)
         .master_port = settings.master_port,
         .steps = settings.steps,
         .seed = settings.seed,
+        .stamps = settings.stamps,
         .layout = config.layout,
         .checkpoint_every = settings.checkpoint_every,
         .checkpoint_dir = settings.checkpoint_dir,

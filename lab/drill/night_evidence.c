@@ -39,15 +39,13 @@ static bool night_deed(void *arg, char *line)
     char *rest;
     double at_s = strtod(line, &rest);
 
+    if (sscanf(rest, " cluster %63[^\n]", night->slurm) == 1 ||
+        sscanf(rest, " flips %" SCNd64 " %63s %" SCNd64, &night->flipped, night->flipped_file,
+               &night->flipped_at) == 3 ||
+        sscanf(rest, " kernel %*s %239[^\n]", night->kernel) == 1)
+        return true;
     if (sscanf(rest, " begins %63s", night->run) == 1)
         night->begins_s = at_s;
-    else if (sscanf(rest, " cluster %63[^\n]", night->slurm) == 1)
-        return true;
-    else if (sscanf(rest, " flips %" SCNd64 " %63s %" SCNd64, &night->flipped, night->flipped_file,
-                    &night->flipped_at) == 3)
-        return true;
-    else if (sscanf(rest, " kernel %*s %239[^\n]", night->kernel) == 1)
-        return true;
     else if (sscanf(rest, " ends %31[^\n]", night->result) == 1)
         night->ends_s = at_s;
     else if (sscanf(rest, " fails %63s %159[^\n]", night->victim, night->failure) == 2)

@@ -424,8 +424,8 @@ void score_case_text(const struct score_case *at, char *out, size_t room)
         fault_format(&at->fault, fault);
     if (at->also.kind)
         fault_format(&at->also, also);
-    snprintf(out, room, "%s%u ranks tp %u pp %u dp %u, %s%s%s%s%s", at->torch ? "PyTorch, " : "",
-             at->ranks, at->tp, at->pp, at->dp, fault, also[0] ? " and " : "", also,
+    snprintf(out, room, "%s%s%u ranks tp %u pp %u dp %u, %s%s%s%s%s", at->torch ? "PyTorch, " : "",
+             at->stamps ? "stamps, " : "", at->ranks, at->tp, at->pp, at->dp, fault, also[0] ? " and " : "", also,
              log ? ", kernel log: " : "", log ? log : "");
     if (score_sensors_name(&at->fault))
         snprintf(out + strlen(out), room - strlen(out), ", sensors: %s",

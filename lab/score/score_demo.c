@@ -36,6 +36,8 @@ static void score_command_words(const struct score_case *at, struct words *words
         words_add(words, "--torch");
     else
         words_add(words, "--host-work-ms=%g", at->host_work_ms);
+    if (at->stamps)
+        words_add(words, "--stamps");
     words_add(words, "--step-ms=%g", at->step_ms);
     words_add(words, "--ranks=%u", at->ranks);
     words_add(words, "--nodes=%u", at->nodes);

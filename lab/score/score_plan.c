@@ -34,6 +34,7 @@ static const struct score_group {
     { "sensors", 3 * SCORE_SENSORS_COUNT, 0, score_sensors_case },
     { "two", 3 * SCORE_PAIRS, 0, score_pair_case },
     { "torch", 3 * SCORE_TORCH, 0, score_torch_case },
+    { "nccl-like", 3 * SCORE_NCCL, 0, score_nccl_case },
 };
 
 static const struct score_group *group_of(const char *name)

@@ -64,6 +64,10 @@ void score_storage_case(uint32_t number, struct rand *rand, struct score_case *a
 #define SCORE_TORCH 18
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
 
+/* score_nccl.c: the same faults, told as a job on GPUs tells of itself. */
+#define SCORE_NCCL 10
+void score_nccl_case(uint32_t number, struct rand *rand, struct score_case *at);
+
 /* score_kernel.c: what a kernel would have said, laid beside a run that really died. */
 void score_kernel_case(uint32_t number, struct rand *rand, struct score_case *at);
 /* The verdicts of the answer become those of `lockstep why`, read again with that log. */

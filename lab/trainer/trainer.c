@@ -176,6 +176,7 @@ static void trainer_open_ring(struct trainer *trainer)
     if (lockstep_probe_open(rank, trainer->config->world, &trainer->probe, why, sizeof(why)) < 0 &&
         !(quiet && strcmp(quiet, "1") == 0))
         fprintf(stderr, "lockstep: rank %u is not observed: %s; training continues\n", rank, why);
+    trainer_stamps_begin(trainer);
 }
 
 int trainer_run(const struct trainer_config *config, struct err *err)

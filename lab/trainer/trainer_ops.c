@@ -232,6 +232,8 @@ void trainer_ended(struct device_work *work, void *context)
 {
     struct trainer *trainer = context;
 
+    if (work->stream == STREAM_COMPUTE && trainer->config->stamps)
+        return;
     if (work->stream == STREAM_COMPUTE)
         lockstep_device_span(trainer->probe, STREAM_COMPUTE, (enum lockstep_phase)work->phase,
                              (uint64_t)work->enqueue_ns, (uint64_t)work->begin_ns,

@@ -14,6 +14,7 @@
 #include "lab/trainer/toy_model.h"
 #include "lab/trainer/trainer.h"
 #include "lockstep/probe.h"
+#include "wire/ring.h"
 
 enum trainer_stream {
     STREAM_COMPUTE = 1,
@@ -108,6 +109,7 @@ struct trainer {
     int64_t printed_ns;              /* when rank 0 last printed */
     uint32_t made;                   /* faults that happen once and have, as bits */
     bool stopped;                    /* it was told to, before the end, and another goes on */
+    uint64_t stamps, stamps_ran;     /* of its device: launched, written */
     bool swapped;                    /* the last bucket waits for the world's reduction: a fault */
 };
 
@@ -121,6 +123,14 @@ void trainer_ended(struct device_work *work, void *context);
 /* A reduction that the host itself runs, between steps. */
 int trainer_host_reduce(struct trainer *trainer, enum trainer_comm comm, enum group_op op,
                         void *data, uint32_t count, struct err *err);
+
+/* trainer_stamps.c: with config->stamps, what its ring says of its device. */
+void trainer_stamps_begin(struct trainer *trainer);
+uint64_t trainer_stamp_mark(struct trainer *trainer, enum ring_stamp_what what,
+                            enum lockstep_phase phase);
+int trainer_run_stamp(struct device_work *work, void *context, struct err *err);
+void trainer_stamp_ended(struct device_work *work, void *context);
+uint16_t trainer_op_stream(const struct trainer *trainer, uint16_t stream, int comm);
 
 /* trainer_step.c: one step as the host launches it. */
 int trainer_step(struct trainer *trainer, struct err *err);

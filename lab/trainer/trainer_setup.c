@@ -92,6 +92,8 @@ static int setup_memory(struct trainer *trainer, struct err *err)
     size_t cells = trainer->micros * TOY_CELLS;
 
     trainer->work_room = trainer->micros * (4 * trainer->blocks + 4) + TRAINER_BUCKETS + 2;
+    if (trainer->config->stamps) /* two around each wait, two of each phase */
+        trainer->work_room += trainer->micros * (4 * trainer->blocks + 4) + 16;
     trainer->launches = 2 * trainer->micros * trainer->blocks;
     trainer->work = calloc(trainer->work_room, sizeof(*trainer->work));
     trainer->load = calloc(trainer->micros, sizeof(*trainer->load));

@@ -96,9 +96,40 @@ static struct device_work *launch_work(struct step_launch *launch, struct device
         return work;
     trainer->works++;
     *work = fresh;
-    work->ended = trainer_ended;
+    if (!work->ended)
+        work->ended = trainer_ended;
     launch->result = device_launch(trainer->device, work, launch->err);
     return work;
+}
+
+/* On the stream that computes, which waits here for other work. */
+static void launch_stamp(struct step_launch *launch, enum ring_stamp_what what,
+                         enum lockstep_phase phase, const struct device_work *wait,
+                         const struct device_work *also)
+{
+    struct trainer *trainer = launch->trainer;
+
+    if (!trainer->config->stamps)
+        return;
+    launch_work(launch, (struct device_work){ .stream = STREAM_COMPUTE,
+                                              .run = trainer_run_stamp,
+                                              .ended = trainer_stamp_ended,
+                                              .dep = { wait, also },
+                                              .key = trainer_stamp_mark(trainer, what, phase) });
+}
+
+static void launch_phase(struct step_launch *launch, enum lockstep_phase phase)
+{
+    launch_stamp(launch, RING_STAMP_PHASE, phase, NULL, NULL);
+}
+
+static void launch_wait(struct step_launch *launch, enum lockstep_phase phase,
+                        const struct device_work *wait, const struct device_work *also)
+{
+    if (!wait)
+        return;
+    launch_stamp(launch, RING_STAMP_WAIT_BEGIN, phase, NULL, NULL);
+    launch_stamp(launch, RING_STAMP_WAIT_END, phase, wait, also);
 }
 
 static void launch_compute(struct step_launch *launch, enum lockstep_phase phase, uint32_t micro,
@@ -110,6 +141,7 @@ static void launch_compute(struct step_launch *launch, enum lockstep_phase phase
     const struct device_work *before = launch->recv ? launch->recv : launch->blocker;
 
     launch_host_work(launch);
+    launch_wait(launch, phase, before, launch->recv ? launch->blocker : NULL);
     /* A fault stretches what the device would have taken, jitter included. */
     ns = trainer_jitter(trainer, trainer->config->rank, trainer->works, ns);
     launch->last = launch_work(
@@ -165,7 +197,10 @@ static const struct device_work *launch_reduce(struct step_launch *launch, enum 
                                    .key = lockstep_coll_enqueue(
                                        trainer->probe,
                                        LOCKSTEP_OP_DESC(.comm = trainer->probe_comm[comm], .op = op,
-                                                        .bytes = bytes, .stream = stream)) });
+                                                        .bytes = bytes,
+                                                        .stream = trainer_op_stream(
+                                                            trainer, stream,
+                                                            trainer->probe_comm[comm]))) });
 }
 
 static void launch_tp(struct step_launch *launch, uint32_t block)
@@ -240,7 +275,8 @@ static const struct device_work *launch_message(struct step_launch *launch, bool
                 trainer->probe, LOCKSTEP_OP_DESC(.comm = trainer->probe_pp,
                                                  .op = send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV,
                                                  .bytes = TOY_CELLS * sizeof(float), .peer = other,
-                                                 .stream = stream)) });
+                                                 .stream = trainer_op_stream(
+                                                     trainer, stream, trainer->probe_pp))) });
 }
 
 static void launch_forward(struct step_launch *launch, uint32_t micro)
@@ -249,6 +285,7 @@ static void launch_forward(struct step_launch *launch, uint32_t micro)
     const struct lockstep_layout *place = &trainer->place;
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_FORWARD);
+    launch_phase(launch, LOCKSTEP_PHASE_FORWARD);
     if (micro == 0)
         trainer_fault_phase(trainer, LOCKSTEP_PHASE_FORWARD);
     if (micro == 0)
@@ -270,6 +307,7 @@ static void launch_backward(struct step_launch *launch, uint32_t micro)
     const struct lockstep_layout *place = &trainer->place;
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_BACKWARD);
+    launch_phase(launch, LOCKSTEP_PHASE_BACKWARD);
     if (micro == 0)
         trainer_fault_phase(trainer, LOCKSTEP_PHASE_BACKWARD);
     if (micro == 0)
@@ -310,6 +348,7 @@ static void launch_optimizer(struct step_launch *launch)
     const struct device_work *sum;
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
+    launch_phase(launch, LOCKSTEP_PHASE_OPTIMIZER);
     trainer_fault_phase(trainer, LOCKSTEP_PHASE_OPTIMIZER);
     trainer_stuck_phase(trainer, LOCKSTEP_PHASE_OPTIMIZER);
     trainer_host_work(trainer, SHARE_OPTIMIZER);
@@ -317,6 +356,7 @@ static void launch_optimizer(struct step_launch *launch)
     sum = launch_reduce(launch, COMM_WORLD, STREAM_DP, SUM_COUNT * sizeof(double),
                         trainer->times.world, 0);
     launch_swapped(launch);
+    launch_wait(launch, LOCKSTEP_PHASE_OPTIMIZER, sum, NULL);
     launch_work(
         launch,
         (struct device_work){
@@ -429,17 +469,21 @@ int trainer_step(struct trainer *trainer, struct err *err)
 
     lockstep_step_begin(trainer->probe, trainer->step);
     trainer->works = 0;
+    launch_stamp(&launch, RING_STAMP_STEP_BEGIN, LOCKSTEP_PHASE_OTHER, NULL, NULL);
     trainer->own_squares = 0;
     toy_step_begin(&trainer->toy);
     trainer_read_settings(trainer);
+    launch_phase(&launch, LOCKSTEP_PHASE_DATA);
     result = trainer_take_batch(trainer, err);
     if (result < 0)
         return result;
+    launch_phase(&launch, LOCKSTEP_PHASE_OTHER);
     trainer_put_digest(trainer);
     launch_pipeline(&launch);
     launch_optimizer(&launch);
     if (launch.result < 0)
         return launch.result;
+    launch_phase(&launch, LOCKSTEP_PHASE_OTHER);
     trainer_meanwhile(trainer);
     /* As a program that asks for the loss after each optimizer call does. */
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
@@ -448,6 +492,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     if (result < 0)
         return result;
     trainer_put_values(trainer);
+    launch_stamp(&launch, RING_STAMP_STEP_END, LOCKSTEP_PHASE_OTHER, NULL, NULL);
     lockstep_step_end(trainer->probe, trainer->step);
     truth_flush(trainer->truth);
     return 0;

@@ -206,8 +206,8 @@ static int meet_key_file(const char *run, struct job_key *ret, struct err *err)
     return r < 0 ? r : job_key_of(token.text, ret, err);
 }
 
-static int meet_key(const struct launch_plan *plan, const char *run, struct job_key *ret,
-                    struct err *err)
+static int meet_key_find(const struct launch_plan *plan, const char *run, struct job_key *ret,
+                         struct err *err)
 {
     const char *text = getenv(MEET_KEY_VARIABLE);
     struct token token;
@@ -220,10 +220,17 @@ static int meet_key(const struct launch_plan *plan, const char *run, struct job_
     if (!text)
         return meet_key_file(run, ret, err);
     r = job_key_of(text, ret, err);
-    if (r < 0)
-        return err_wrap(err, r, MEET_KEY_VARIABLE);
+    return r < 0 ? err_wrap(err, r, MEET_KEY_VARIABLE) : 0;
+}
+
+/* Ranks do not get it, whether it was the one or not. */
+static int meet_key(const struct launch_plan *plan, const char *run, struct job_key *ret,
+                    struct err *err)
+{
+    int r = meet_key_find(plan, run, ret, err);
+
     unsetenv(MEET_KEY_VARIABLE);
-    return 0;
+    return r;
 }
 
 /* What the controller finds in its directory.  The token of the run is the same at each of them. */

@@ -205,12 +205,12 @@ static bool kernel_in_time(const struct thresholds *limits, const struct verdict
 {
     int64_t since_ns = verdict->since_real_ns;
     int64_t until_ns = since_ns + kernel_seconds_ns(limits->kernel_after_crash);
-    double before = witness->process ? limits->kernel_before_pid : limits->kernel_before;
+    double before = witness->process ? limits->kernel_late : limits->kernel_before;
 
     if (verdict->kind != VERDICT_CRASH)
         until_ns = verdict->until_real_ns
                        ? verdict->until_real_ns
-                       : verdict->decided_real_ns + kernel_seconds_ns(limits->kernel_after);
+                       : verdict->decided_real_ns + kernel_seconds_ns(limits->kernel_late);
     return since_ns &&
            witness->real_ns + kernel_seconds_ns(limits->kernel_round) >=
                since_ns - kernel_seconds_ns(before) &&

@@ -63,7 +63,8 @@ static uint64_t arena_cgroup_available(void)
     return least;
 }
 
-uint64_t memory_available(void)
+/* For this process: of the machine and of its cgroup */
+static uint64_t memory_available(void)
 {
     CLEAN(file_clean) FILE *file = fopen("/proc/meminfo", "re");
     uint64_t kib = UINT64_MAX >> 10;

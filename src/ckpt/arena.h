@@ -36,6 +36,4 @@ static inline unsigned char *arena_image(const struct arena *arena, uint32_t ima
     return arena->base + image * arena->image_bytes;
 }
 
-uint64_t memory_available(void); /* for this process: of the machine and of its cgroup */
-
 #endif

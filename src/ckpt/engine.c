@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,12 +114,40 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
     return engine_job_choose(own, err);
 }
 
+/* And those above it.  Its name is to survive a power cut as well as what is in it. */
+static int engine_directory_make(const char *path, struct err *err)
+{
+    char part[PATH_MAX];
+    size_t size = strlen(path);
+
+    if (size >= sizeof(part))
+        return err_set(err, -ENAMETOOLONG, "%.64s...: the path is too long", path);
+    for (size_t end = 1; end <= size; end++) {
+        CLEAN(fd_clean) int parent = -1;
+
+        if ((path[end] && path[end] != '/') || path[end - 1] == '/')
+            continue;
+        memcpy(part, path, end);
+        part[end] = '\0';
+        if (mkdir(part, 0755) < 0) {
+            if (errno == EEXIST || errno == EISDIR || access(part, F_OK) == 0)
+                continue; /* a read-only file system says that, too */
+            return err_set(err, -errno, "%s: %m", part);
+        }
+        snprintf(part + end, sizeof(part) - end, "%s", "/..");
+        parent = open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (parent >= 0)
+            fsync(parent);
+    }
+    return 0;
+}
+
 static int engine_directory_open(const char *path, struct err *err)
 {
-    int fd;
+    int fd, result = engine_directory_make(path, err);
 
-    if (mkdir(path, 0755) < 0 && errno != EEXIST)
-        return err_set(err, -errno, "%s: %m", path);
+    if (result < 0)
+        return result;
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? err_set(err, -errno, "%s: %m", path) : fd;
 }
@@ -174,6 +203,7 @@ void lockstep_ckpt_close(struct lockstep_ckpt *ckpt)
     free(ckpt->tensor);
     free(ckpt->blob);
     free(ckpt->layout.tensor);
+    free(ckpt->layout.slice);
     free(ckpt->order);
     buf_fini(&ckpt->header);
     map_fini(&ckpt->names);
@@ -199,20 +229,24 @@ struct engine_tensor *engine_find(const struct lockstep_ckpt *ckpt, const char *
 }
 
 /* Equal copies on several ranks: each saves its share of the rows. */
-static void engine_slice_take(struct engine_tensor *tensor, uint32_t replicas, uint32_t replica)
+void engine_replica_rows(const struct engine_tensor *tensor, uint32_t replica, uint64_t *ret_first,
+                         uint64_t *ret_end)
 {
-    uint64_t rows = tensor->part.dims ? tensor->part.shape[0] : 1, first, end;
+    uint64_t rows = tensor->part.shape[0];
+
+    *ret_first = (uint64_t)((__uint128_t)rows * replica / tensor->replicas);
+    *ret_end = (uint64_t)((__uint128_t)rows * (replica + 1) / tensor->replicas);
+}
+
+static void engine_slice_take(struct engine_tensor *tensor)
+{
+    uint64_t first, end;
 
     tensor->saved = tensor->part;
     tensor->from = tensor->data;
-    if (replicas <= 1)
+    if (tensor->replicas <= 1 || !tensor->part.dims) /* a scalar has no rows: every rank saves it */
         return;
-    if (!tensor->part
-             .dims) { /* a scalar has no rows: the first rank saves it as it is, the others as well */
-        return;
-    }
-    first = (uint64_t)((__uint128_t)rows * replica / replicas);
-    end = (uint64_t)((__uint128_t)rows * (replica + 1) / replicas);
+    engine_replica_rows(tensor, tensor->replica, &first, &end);
     tensor->saved.shape[0] = end - first;
     tensor->saved.offset[0] += first;
     if (tensor->data)
@@ -253,7 +287,10 @@ static int engine_tensor_read(const struct lockstep_ckpt_tensor *given, struct e
     ret->device = tensor.device;
     ret->device_index = tensor.device_index;
     ret->later = tensor.later;
-    engine_slice_take(ret, tensor.replicas, tensor.replica);
+    ret->replicas = MAX(tensor.replicas, 1);
+    ret->replica = tensor.replica;
+    ret->compared = tensor.compare && tensor.replicas > 1;
+    engine_slice_take(ret);
     return 0;
 }
 
@@ -283,7 +320,8 @@ int lockstep_ckpt_tensor_set(struct lockstep_ckpt *ckpt, const struct lockstep_c
         return result;
     old = engine_find(ckpt, tensor->name);
     if (old) {
-        ckpt->laid_out = ckpt->laid_out && engine_same_shape(&old->saved, &read.saved);
+        ckpt->laid_out = ckpt->laid_out && engine_same_shape(&old->saved, &read.saved) &&
+                         old->compared == read.compared && old->replicas == read.replicas;
         read.part.name = old->part.name;
         *old = read;
         return engine_result(ckpt, 0);
@@ -422,6 +460,7 @@ int lockstep_ckpt_status_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_st
     writer_link_drain(ckpt, 0);
     size = MIN(ret->size, sizeof(*ret));
     ckpt->status.size = size;
+    snprintf(ckpt->status.failure, sizeof(ckpt->status.failure), "%s", ckpt->failure);
     memcpy(ret, &ckpt->status, size);
     return engine_result(ckpt, 0);
 }

@@ -20,6 +20,8 @@ struct engine_tensor {
     const unsigned char *from;      /* of the slice */
     uint32_t device, device_index;  /* enum lockstep_ckpt_device */
     bool later;                     /* on a GPU: it may be copied until the fence */
+    bool compared;                  /* with the other replicas */
+    uint32_t replicas, replica;
 };
 
 enum image_state {
@@ -44,6 +46,7 @@ struct lockstep_ckpt {
     struct ckpt_blob *blob;
     size_t blobs, blob_room;
     bool laid_out;
+    bool uncompared;        /* the memory does not suffice for slices of other replicas */
     struct manifest layout; /* what this rank saves, in the order of the file; names are borrowed */
     size_t *order;          /* of the layout: index of the registered tensor */
     struct buf header;
@@ -64,6 +67,16 @@ struct lockstep_ckpt {
 struct engine_tensor *engine_find(const struct lockstep_ckpt *ckpt, const char *name);
 int engine_result(struct lockstep_ckpt *ckpt, int result); /* clears the text after success */
 int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *data, size_t size);
+/* The rows of a part that the replica saves. */
+void engine_replica_rows(const struct engine_tensor *tensor, uint32_t replica, uint64_t *ret_first,
+                         uint64_t *ret_end);
+
+/* replica_slices.c: this rank's copies of slices that other ranks save. */
+uint64_t replica_slices_room(const struct lockstep_ckpt *ckpt); /* bytes, of any step */
+int replica_slices_choose(struct lockstep_ckpt *ckpt, uint64_t step, struct err *err);
+void replica_slices_copy(struct lockstep_ckpt *ckpt, unsigned image, unsigned threads);
+int replica_slices_device_copy(struct lockstep_ckpt *ckpt, unsigned image, bool later,
+                               struct err *err);
 
 /* restore.c: what became of restoring a point. */
 struct restored {

@@ -222,7 +222,9 @@ int restore_alone(struct lockstep_ckpt *ckpt, uint64_t step, struct restored *re
         points_fini(&points);
     }
     if (result == -EAGAIN || result == -ESTALE)
-        return err_set(err, ret->refused ? -EBADMSG : -ENODATA, "no point can be restored: %s",
+        return err_set(err, ret->refused ? -EBADMSG : -ENODATA, "%s%s",
+                       step == LOCKSTEP_CKPT_NEWEST || !ret->refused ? "no point can be restored: "
+                                                                     : "",
                        ret->why.text);
     return result < 0 ? err_set(err, result, "%s", ret->why.text) : 0;
 }

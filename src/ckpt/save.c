@@ -30,6 +30,7 @@
 static void save_layout_drop(struct lockstep_ckpt *ckpt)
 {
     free(ckpt->layout.tensor);
+    free(ckpt->layout.slice);
     free(ckpt->order);
     ckpt->order = NULL;
     ckpt->layout = (struct manifest){ .step = 0 };
@@ -70,7 +71,7 @@ static uint64_t save_draft_room(const struct lockstep_ckpt *ckpt, struct err *er
     if (bytes.failed)
         err_nomem(err);
     buf_fini(&bytes);
-    return size + 2 * (uint64_t)CKPT_BLOBS_BYTES_MAX;
+    return size + 2 * (uint64_t)CKPT_BLOBS_BYTES_MAX + ckpt->tensors * MANIFEST_SLICE_BYTES;
 }
 
 static bool save_images_busy(const struct lockstep_ckpt *ckpt)
@@ -112,6 +113,22 @@ static void save_held_release(const struct lockstep_ckpt *ckpt)
         poll(NULL, 0, HELD_LOOK_MS); /* its memory is counted as used until then */
 }
 
+/* With slices of other replicas if the memory suffices: a save that is not compared is better than none. */
+static int save_arena_make(struct lockstep_ckpt *ckpt, struct err *err)
+{
+    uint64_t slices = replica_slices_room(ckpt), draft = save_draft_room(ckpt, err);
+    int result = -ENOMEM;
+
+    if (slices)
+        result = arena_create(&ckpt->arena, manifest_slices_at(&ckpt->layout) + slices, draft,
+                              ckpt->settings.images, err);
+    ckpt->uncompared = slices && result == -ENOMEM;
+    if (!slices || ckpt->uncompared)
+        result =
+            arena_create(&ckpt->arena, ckpt->layout.file_bytes, draft, ckpt->settings.images, err);
+    return result;
+}
+
 /* A new layout needs a new arena, and the writer must be done with the old one. */
 static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
 {
@@ -127,8 +144,7 @@ static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
         return result;
     copier_arena_drop(&ckpt->copier);
     arena_destroy(&ckpt->arena);
-    result = arena_create(&ckpt->arena, ckpt->layout.file_bytes, save_draft_room(ckpt, err),
-                          ckpt->settings.images, err);
+    result = save_arena_make(ckpt, err);
     if (result == 0)
         result = save_arena_prepare(ckpt, err);
     if (result == 0)
@@ -204,6 +220,7 @@ static void save_image_fill(struct lockstep_ckpt *ckpt, unsigned image)
 
     memcpy(base, ckpt->header.data, ckpt->header.size);
     threads_run((unsigned)MIN(threads, copy.bytes / (8 * PIECE) + 1), copy_run, &copy);
+    replica_slices_copy(ckpt, image, threads);
 }
 
 /* ---- copies from GPUs ---- */
@@ -226,7 +243,7 @@ static int save_device_copies(struct lockstep_ckpt *ckpt, unsigned image, bool l
         if (result < 0)
             err_wrap(err, result, "tensor %s", saved->name);
     }
-    return result;
+    return result < 0 ? result : replica_slices_device_copy(ckpt, image, later, err);
 }
 
 /* What may not change later goes first. */
@@ -349,6 +366,8 @@ static int save_start(struct lockstep_ckpt *ckpt, uint64_t step, struct err *err
                     ckpt->arena.images);
     if (result == 0 && ckpt->copier.devices)
         result = save_device_ready(ckpt, err);
+    if (result == 0)
+        result = replica_slices_choose(ckpt, step, err);
     if (result == 0)
         result = save_draft_put(ckpt, image, step, err);
     if (result == 0)

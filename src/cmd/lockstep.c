@@ -38,6 +38,7 @@ static const struct command *const commands[] = {
     &command_request_depth,
     &command_request_cancel,
     &command_request_inspect,
+    &command_request_verify,
     &command_sense,
     &command_check,
     &command_fabric_test,

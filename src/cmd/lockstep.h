@@ -43,6 +43,7 @@ extern const struct command command_request_checkpoint;
 extern const struct command command_request_depth;
 extern const struct command command_request_cancel;
 extern const struct command command_request_inspect;
+extern const struct command command_request_verify;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_relay;

@@ -214,6 +214,8 @@ static int core_feed_note(struct core *core, struct reader in)
 
     if (result < 0)
         return result;
+    if (corrupt_saved_note(&core->judge, &fact))
+        return 0;
     if (!save_note_parse(fact.text, &save)) {
         crash_note(&core->judge, &fact);
     } else if (fact.attempt == core->judge.model.attempt) {

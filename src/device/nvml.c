@@ -157,7 +157,8 @@ int nvml_count(const struct nvml *nvml, unsigned *ret, struct err *err)
     return result;
 }
 
-bool nvml_is_finding(int result)
+/* Results that say something about the GPU, whatever was asked. */
+static bool nvml_is_finding(int result)
 {
     return result == RESULT_GPU_IS_LOST || result == RESULT_RESET_REQUIRED ||
            result == RESULT_TIMEOUT;

@@ -137,8 +137,6 @@ struct nvml {
     void *events; /* NULL: none */
 };
 
-/* Results that say something about the GPU, whatever was asked. */
-bool nvml_is_finding(int result);
 bool nvml_field_number(const struct nvml_field *field, int64_t *ret);
 
 #endif

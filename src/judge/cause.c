@@ -133,7 +133,7 @@ static bool cause_in_time(const struct thresholds *limits, const struct verdict 
     int64_t since_ns = verdict->since_real_ns, until_ns = verdict->until_real_ns;
     int64_t slack_ns =
         cause_seconds_ns(limits->kernel_round) + MIN(finding->error_ns, 3600 * NS_PER_S);
-    double before = process ? limits->kernel_before_pid : limits->kernel_before;
+    double before = process ? limits->kernel_late : limits->kernel_before;
 
     if (verdict->kind == VERDICT_CRASH)
         until_ns = since_ns + cause_seconds_ns(limits->kernel_after_crash);

@@ -63,7 +63,7 @@ static bool fault_stands(const struct judge_state *judge, const struct cause_fac
         (finding->severity < fault_least(finding) && !foretells) ||
         age_ns > (int64_t)(judge->limits.kernel_fault_lasts * 1e9))
         return false;
-    return foretells || facts->last || age_ns >= (int64_t)(judge->limits.kernel_fault_after * 1e9);
+    return foretells || facts->last || age_ns >= (int64_t)(judge->limits.kernel_before * 1e9);
 }
 
 static bool fault_is_line(const struct verdict_line *list, uint32_t count,

@@ -44,7 +44,7 @@ double confidence_of(const struct judge_state *judge, const struct confidence *b
     if (basis->margin > 0)
         sure = MIN(sure, NEAR + FAR * MIN(1, basis->margin - 1));
     if (judge->history.host_view)
-        sure = MIN(sure, by_host_view[basis->against]);
+        sure = MIN(sure, basis->best_host > 0 ? basis->best_host : by_host_view[basis->against]);
     if (basis->unpriced)
         sure = MIN(sure, UNPRICED);
     return sure;

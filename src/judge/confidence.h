@@ -18,7 +18,9 @@ enum confidence_against { /* what the slow one is held against */
 };
 
 struct confidence {
-    double best;   /* of this kind of evidence */
+    double best; /* of this kind of evidence */
+    double
+        best_host; /* ... where hosts stand for devices; 0: as for all that is held against the same */
     double margin; /* times the least that counts; 0: it is counted, not measured */
     enum confidence_against against;
     uint32_t rank;

@@ -292,7 +292,7 @@ static struct parts step_parts(const struct judge_state *judge, const struct pas
     parts.excess = MAX(0, (double)(past->replayed_ns - past->ideal_ns) / 1e9);
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
         most = MAX(most, (double)past->length_ms[rank] / 1e3);
-    if (judge->history.explained > judge->limits.ledger_data_explained && parts.excess > 0)
+    if (judge->history.explained > judge->limits.verdict_explains && parts.excess > 0)
         parts.data = MIN(1, most / parts.excess);
     return parts;
 }

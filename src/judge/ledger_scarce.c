@@ -15,6 +15,8 @@
 #define TYPICAL_STEPS                                                                              \
     32 /* before the first scarce one: all but the outermost of them are typical */
 
+#define TYPICAL_LEAST 4 /* of them, to know how long a step should have taken */
+
 /* Where a late host may show.  Checkpoints, evaluations and start-up are none of its making. */
 static const enum ledger_bucket touched[] = { LEDGER_PRODUCTIVE, LEDGER_IMBALANCE, LEDGER_TRANSFER,
                                               LEDGER_INPUT, LEDGER_UNATTRIBUTED };
@@ -45,7 +47,7 @@ static int ledger_compare_accounts(const void *a, const void *b)
 /* False: too few steps are known from before.  Each bucket's median would be of another step, and their sum
  * that of none: they are means, over steps among which no outlier is.
  */
-static bool ledger_typical_learn(struct scarce_typical *typical, uint64_t since, double least,
+static bool ledger_typical_learn(struct scarce_typical *typical, uint64_t since,
                                  const struct step_account step[KEPT_STEPS])
 {
     const struct step_account *known[TYPICAL_STEPS];
@@ -59,7 +61,7 @@ static bool ledger_typical_learn(struct scarce_typical *typical, uint64_t since,
         if (account->step == at + 1 && !account->scarce)
             known[count++] = account;
     }
-    if (count < least)
+    if (count < TYPICAL_LEAST)
         return false;
     qsort(known, count, sizeof(known[0]), ledger_compare_accounts);
     from = count / 8;
@@ -117,8 +119,7 @@ void scarce_rebook(struct scarce_typical *typical, const struct judge_state *jud
 {
     uint64_t since = scarce_since(judge);
 
-    if (since > newest ||
-        !ledger_typical_learn(typical, since, judge->limits.ledger_typical_least, step))
+    if (since > newest || !ledger_typical_learn(typical, since, step))
         return;
     for (uint64_t at = newest + 1; at-- > since && newest - at < HISTORY_STEPS;) {
         struct step_account *account = &step[at % KEPT_STEPS];

@@ -23,6 +23,12 @@ struct price {
 
 /* who[rank]: its suspect, below `count`, or PRICE_NOBODY; several ranks may be one suspect. */
 void price_ranks(struct judge_state *judge, const uint8_t *who, uint32_t count, struct price *ret);
+/* Open verdicts about slowness that were seen in the newest step, of whatever judge: where there are several, what each costs
+ * beside the others, in the same way.  Those without a remedy (state.h) keep their cost.
+ */
+void price_verdicts(struct judge_state *judge);
+/* The remedy of a straggler: its ranks do their work as their peers do.  Not of one that moves, nor of a node without CPUs. */
+bool price_remedy_ranks(struct judge_state *judge, const struct tracked_verdict *tracked);
 /* Of one rank alone; -1: not known. */
 double price_rank_ms(struct judge_state *judge, uint32_t rank);
 

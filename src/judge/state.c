@@ -250,6 +250,8 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
     *fresh = false;
     if (state_is_too_unsure(draft))
         return NULL;
+    if (draft->since_real_ns == 0)
+        draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
     verdict_identify(draft);
     tracked = state_verdict_table_get(&judge->verdicts, draft->id);
@@ -281,6 +283,8 @@ struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdi
         }
     }
     tracked->seen_step = state_newest_step(judge);
+    if (*fresh)
+        tracked->by = judge->looks;
     return tracked;
 }
 
@@ -399,7 +403,7 @@ static uint64_t state_tracked_patience(const struct judge_state *judge,
     uint32_t most = (uint32_t)judge->limits.verdict_flaps_most;
     uint32_t often = tracked->reopened > 1 ? MIN(tracked->reopened - 1, most) : 0;
 
-    return (uint64_t)judge->limits.verdict_close_after << often;
+    return (uint64_t)judge->limits.verdict_steps << often;
 }
 
 /* Verdicts that no judge has found again for some steps are over; open ones grow dearer, but not by what a hang
@@ -407,7 +411,7 @@ static uint64_t state_tracked_patience(const struct judge_state *judge,
  */
 static void state_verdict_table_age(struct judge_state *judge, const struct past_step *past)
 {
-    uint64_t again = past->step + (uint64_t)judge->limits.verdict_after_restart;
+    uint64_t again = past->step + 2 * (uint64_t)judge->limits.verdict_steps;
     bool hung = ledger_was_hung(judge->book, judge, past);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
@@ -525,9 +529,13 @@ int judge_state_step(struct judge_state *judge, struct job_step *job_step)
     if (result < 0)
         return result;
     judge->job_step = job_step;
-    for (int i = 0; judges[i]; i++)
+    for (int i = 0; judges[i]; i++) {
+        judge->looks = judges[i];
         if (judges[i]->evidence >= judge->known)
             judges[i]->step(judge);
+    }
+    judge->looks = NULL;
+    price_verdicts(judge);
     judge->job_step = NULL;
     hang_step(judge, job_step);
     judge->stepped = true;

@@ -22,6 +22,7 @@
 
 struct tracked_verdict { /* one verdict over its life */
     struct verdict verdict;
+    const struct judge *by; /* who found it last; NULL: none of the list */
     bool open, changed;
     bool recurs;           /* a straggler that is not steady: it comes and goes, or forms */
     uint64_t seen_step;    /* newest step in which it was found again */
@@ -113,6 +114,7 @@ struct judge_state {
     struct stall *stall;
     struct sync *sync;
     const struct job_step *job_step; /* the newest step, while the judges look at it; else NULL */
+    const struct judge *looks;       /* who looks at it; NULL: nobody */
     enum evidence_level known; /* of the newest step: judges that need more do not look at it */
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
@@ -160,6 +162,10 @@ struct judge {
     const char *name;
     void (*step)(struct judge_state *judge);
     enum evidence_level evidence;
+    /* Changes the trial of the newest step (replay/program.h) as if the fault were not there; false, NULL: no replay can
+     * tell what that gives.
+     */
+    bool (*remedy)(struct judge_state *judge, const struct tracked_verdict *tracked);
 };
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 

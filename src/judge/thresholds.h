@@ -13,43 +13,24 @@
 #include "core/err.h"
 
 struct thresholds { /* thresholds.c says what each means, and why it is what it is */
-    double straggler_share, straggler_least_excess, straggler_cost_share;
-    double straggler_cpu_share;
-
-    double imbalance_data_explained, imbalance_data_share, imbalance_stage_heavier;
-    double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
-    double input_cost_share, input_times, input_host_share, input_stay_share;
-    double input_cpu_share, input_long_wait, stall_major_faults;
-    double checkpoint_times, checkpoint_clear_times, checkpoint_least_steps, checkpoint_cost_share;
-    double sync_cost_share, sync_host_share, sync_cpu_share;
-    double eval_cost_share, startup_late, startup_most, startup_times;
-    double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
-    double corrupt_frozen_updates, corrupt_nan_steps;
-    double corrupt_jump_share, corrupt_jump_noises, corrupt_jump_steps;
-    double straggler_gpu_share, straggler_one_phase;
-    double regress_share, regress_stepped;
-    double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
-    double verdict_look, detect_false_alarms;
-    double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
-    double checkpoint_least_usual, checkpoint_least_share;
-    double cpu_share, cpu_few_nodes, cpu_wait_share;
-
-    double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
-    double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
-    double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;
-    double checkpoint_least, startup_beat_most;
-    double straggler_late_steps, straggler_late_share;
-    double crash_same, hang_look, hang_stuck_share;
-    double imbalance_looks, imbalance_fit_steps, imbalance_fit_least, imbalance_vary_share;
-    double ledger_data_explained, ledger_typical_least;
-    double dumps_unseen_share, dumps_near_end, traces_straggles, traces_fit, diff_alike;
-    double kernel_round, kernel_before, kernel_before_pid, kernel_after_crash, kernel_after,
-        kernel_unwatched, kernel_fault_after, kernel_fault_lasts;
-    double learn_prompt, learn_pace_least, learn_pace_clear, clock_wall;
+    double verdict_least_cost, verdict_clear_cost, verdict_least_slowdown, verdict_least_time;
+    double verdict_explains, verdict_times, verdict_warm_up, verdict_steps, verdict_look;
+    double verdict_noise_steps;
+    double verdict_flaps_most, detect_false_alarms, replay_fit_share;
+    double straggler_late_steps, straggler_one_phase, imbalance_steps, imbalance_fit;
+    double cpu_few_nodes, sync_settles, stall_major_faults, storage_looks, wait_long;
+    double checkpoint_clear_times, checkpoint_least_steps, eval_cost_share, startup_most;
+    double hang_least_limit, hang_late_limit, hang_burns, hang_look, beat_fresh;
+    double corrupt_steps, corrupt_jump_share, corrupt_jump_noises;
+    double crash_settle, crash_near, crash_same;
+    double clock_wall, learn_prompt, learn_pace_clear;
+    double dumps_unseen_share, dumps_near_end, traces_straggles, traces_fit;
+    double kernel_round, kernel_before, kernel_late, kernel_after_crash, kernel_unwatched;
+    double kernel_fault_lasts;
 };
 
 struct threshold {
-    const char *name; /* "straggler.cost-share"; NULL ends the table */
+    const char *name; /* "verdict.least-cost"; NULL ends the table */
     size_t offset;    /* in struct thresholds */
     double value;     /* unless somebody changes it */
     double low, high; /* inclusive; beyond them the judge would say nothing, or anything */

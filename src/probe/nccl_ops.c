@@ -8,6 +8,7 @@
 #include "core/time.h"
 #include "probe/nccl.h"
 #include "probe/nccl_private.h"
+#include "probe/stamp.h"
 
 #define relaxed memory_order_relaxed
 #define DEAF_LAUNCHES 256
@@ -278,6 +279,18 @@ static struct nccl_op *nccl_op_of_handle(struct nccl_comm *comm, struct nccl_han
     return comm ? nccl_op_find(comm, handle.number) : NULL;
 }
 
+/* The stamps' comparison of the clocks, where there is one: then both tell one time. */
+static uint64_t nccl_time_host(struct nccl_comm *comm, uint64_t timer_ns)
+{
+    uint64_t now_ns = lockstep_clock_ns(), own_ns, stamps_ns;
+
+    own_ns = nccl_clock_host(&comm->clock, timer_ns, now_ns);
+    stamps_ns = timer_ns ? stamps_host_ns(timer_ns) : 0;
+    if (stamps_ns == 0 || stamps_ns > now_ns || own_ns - MIN(stamps_ns, own_ns) > NS_PER_S)
+        return own_ns;
+    return stamps_ns;
+}
+
 void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns)
 {
     struct nccl_handle handle;
@@ -289,7 +302,7 @@ void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns)
     atomic_fetch_add_explicit(&comm->kernels, 1, relaxed);
     atomic_fetch_or_explicit(&op->begun, UINT64_C(1) << channel, relaxed);
     nccl_group_begin(comm, op, handle.number,
-                     nccl_clock_host(&comm->clock, timer_ns, lockstep_clock_ns()));
+                     nccl_time_host(comm, timer_ns));
     handle.kind = HANDLE_KERNEL;
     handle.channel = channel;
     return nccl_handle_pack(handle);
@@ -315,7 +328,7 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
     stopped = atomic_fetch_or_explicit(&op->stopped, bit, relaxed);
     if (stopped & bit)
         return;
-    time_ns = nccl_clock_host(&comm->clock, timer_ns, lockstep_clock_ns());
+    time_ns = nccl_time_host(comm, timer_ns);
     time_ns = MAX(time_ns, atomic_load_explicit(&op->stop_ns, relaxed));
     atomic_store_explicit(&op->stop_ns, time_ns, relaxed);
     if ((uint32_t)__builtin_popcountll(stopped | bit) < nccl_op_channels(op))

@@ -222,6 +222,23 @@ static int stamps_map(struct lockstep_probe *probe, struct err *err)
     return 0;
 }
 
+/* Another thread may be capturing a graph, which what we call here would end. */
+static int stamps_make(struct lockstep_probe *probe, struct err *err)
+{
+    int mode = CUDA_CAPTURE_MODE_RELAXED, result;
+    bool exchanged = stamps.cuda.thread_capture_mode &&
+                     stamps.cuda.thread_capture_mode(&mode) == CUDA_SUCCESS;
+
+    result = stamps_map(probe, err);
+    if (result == 0)
+        result = stamps_load(err);
+    if (result == 0)
+        result = stamp_clock_first(err);
+    if (exchanged)
+        stamps.cuda.thread_capture_mode(&mode);
+    return result;
+}
+
 int stamps_open(struct lockstep_probe *probe, symbol_find *find, void *library, struct err *err)
 {
     uint32_t epoch = probe_epoch(probe);
@@ -240,11 +257,7 @@ int stamps_open(struct lockstep_probe *probe, symbol_find *find, void *library, 
         return result;
     if (stamps.cuda.context_current(&context) != CUDA_SUCCESS || !context)
         return err_set(err, -EAGAIN, "this thread has no CUDA context");
-    result = stamps_map(probe, err);
-    if (result == 0)
-        result = stamps_load(err);
-    if (result == 0)
-        result = stamp_clock_first(err);
+    result = stamps_make(probe, err);
     if (result < 0) {
         atomic_store(&stamps.state, STAMPS_OFF);
         return result;
@@ -280,6 +293,14 @@ static bool stamp_is_of_step(const struct stamp *stamp)
     return stamp->what == RING_STAMP_STEP_BEGIN || stamp->what == RING_STAMP_STEP_END;
 }
 
+/* A thread that has not used the device yet has no context, and what it launches would be an error. */
+static bool stamps_have_context(void)
+{
+    void *context = NULL;
+
+    return stamps.cuda.context_current(&context) == CUDA_SUCCESS && context;
+}
+
 /* 1: being captured, 0: it computes, -1: neither. */
 static int stamp_stream_kind(void *stream)
 {
@@ -294,17 +315,20 @@ static int stamp_stream_kind(void *stream)
     return stream == atomic_load_explicit(&stamps.stream, relaxed) ? 0 : -1;
 }
 
-bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *stamp)
+bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *given)
 {
+    struct stamp told = *given, *stamp = &told;
     int kind, result;
     uint64_t tag;
 
     if (!stamps_are_on() || !probe ||
-        probe_epoch(probe) != atomic_load_explicit(&stamps.epoch, relaxed))
+        probe_epoch(probe) != atomic_load_explicit(&stamps.epoch, relaxed) ||
+        !stamps_have_context())
         return false;
     if (stamp->what == RING_STAMP_STEP_BEGIN) {
         stamps_step_begin(probe);
         atomic_store_explicit(&stamps.stream, stream, relaxed);
+        stamp->colls = atomic_load_explicit(&stamps.skip, relaxed);
     } else if (atomic_load_explicit(&stamps.skip, relaxed) && !stamp_is_of_step(stamp)) {
         return false;
     }

@@ -20,6 +20,7 @@
 #include "core/time.h"
 #include "sense/burst.h"
 #include "sense/sensors.h"
+#include "sense/tree.h"
 
 #define LINE_MAX_BYTES 8192 /* the longest record of /dev/kmsg */
 #define READ_BYTES 65536
@@ -36,6 +37,7 @@ struct kmsg {
     uint64_t seq; /* that comes next; 0: not known */
     uint64_t lost;
     uint32_t line;
+    struct tree tree;
     size_t held; /* bytes of an unfinished line */
     char buffer[READ_BYTES + LINE_MAX_BYTES];
     struct kernel_reader reader;
@@ -85,7 +87,9 @@ static int kmsg_open(const struct sense_place *place, void **state, struct err *
     kmsg->device = S_ISCHR(status.st_mode);
     kmsg->regular = S_ISREG(status.st_mode);
     kmsg->from_start = place->from_start;
-    if (kmsg->device && !kmsg->from_start && lseek(kmsg->fd, 0, SEEK_END) < 0)
+    kmsg->tree.root = place->root;
+    /* What was cleared (dmesg --clear) was answered by somebody. */
+    if (kmsg->device && lseek(kmsg->fd, 0, kmsg->from_start ? SEEK_DATA : SEEK_END) < 0)
         return err_set(err, -errno, "%s: %m", path);
     kmsg->live = !kmsg->from_start && !kmsg->regular;
     if (bursts_create(&kmsg->bursts) < 0)
@@ -125,6 +129,24 @@ static void kmsg_line_when(const struct kmsg *kmsg, const struct sense_now *now,
         line->real_ns = when.real_ns;
 }
 
+/* "bond0: (slave eth0): link status definitely down": every user can have devices with these names in a network of his own, and the
+ * line does not say whose they are.  It is believed where an adapter of the node has no link.
+ */
+static bool kmsg_is_doubtful(const struct kmsg *kmsg, const struct kernel_event *event,
+                             const char *text, size_t bytes)
+{
+    int64_t carrier = 0;
+    char none[8];
+
+    if (event->kind != FINDING_NIC || !memmem(text, bytes, "(slave ", 7))
+        return false;
+    if (tree_read(&kmsg->tree, none, sizeof(none), "/sys/class/net/%.40s/device/vendor",
+                  event->device) < 0)
+        return true;
+    return tree_number(&kmsg->tree, &carrier, "/sys/class/net/%.40s/carrier", event->device) &&
+           carrier == 1;
+}
+
 static void kmsg_line(struct kmsg *kmsg, const struct sense_now *now, const char *text,
                       size_t bytes)
 {
@@ -140,6 +162,8 @@ static void kmsg_line(struct kmsg *kmsg, const struct sense_now *now, const char
     }
     if (!kernel_line_read(&kmsg->reader, text, bytes, &event) || event.process_only)
         return;
+    if (kmsg->live && !kmsg->regular && kmsg_is_doubtful(kmsg, &event, text, bytes))
+        event.severity = MIN(event.severity, FINDING_WARN);
     kmsg_line_when(kmsg, now, event.boot_ns, &line);
     bursts_add(kmsg->bursts, &line);
 }

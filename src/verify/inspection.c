@@ -68,6 +68,19 @@ void inspection_destroy(struct inspection *inspection)
     free(inspection);
 }
 
+/* Users cause faults of class host, such as a lack of memory, so these prove nothing against the node. */
+static bool inspection_is_failure(const struct finding *finding)
+{
+    return finding->severity == FINDING_FATAL && finding->class != FINDING_CLASS_HOST;
+}
+
+static bool inspection_is_worse(const struct finding *finding, const struct finding *other)
+{
+    bool fails = inspection_is_failure(finding), other_fails = inspection_is_failure(other);
+
+    return fails != other_fails ? fails : finding->severity > other->severity;
+}
+
 /* As the site's core looks at findings: below an error nothing is wrong with the node, and any user can cause those about
  * programs.
  */
@@ -77,7 +90,8 @@ static void inspection_on_finding(void *user, const struct finding *finding, uin
 
     (void)line;
     if (finding->severity >= FINDING_ERROR && finding->class != FINDING_CLASS_APP &&
-        finding->origin != FINDING_FROM_USER && finding->severity > at->worst.severity)
+        finding->origin != FINDING_FROM_USER && !finding_is_of_image(finding) &&
+        inspection_is_worse(finding, &at->worst))
         at->worst = *finding;
 }
 
@@ -166,7 +180,7 @@ void inspection_check(const struct inspection *inspection, size_t which, struct 
     snprintf(ret->node, sizeof(ret->node), "%s", inspection->node);
     snprintf(ret->name, sizeof(ret->name), "%s", at->sensor->name);
     if (at->worst.severity) {
-        ret->state = at->worst.severity == FINDING_FATAL ? CHECK_FAILED : CHECK_LIMITED;
+        ret->state = inspection_is_failure(&at->worst) ? CHECK_FAILED : CHECK_LIMITED;
         snprintf(ret->why, sizeof(ret->why), "%.199s", at->worst.text);
     } else if (state.result < 0) {
         ret->state = CHECK_UNKNOWN;

@@ -33,6 +33,7 @@ static const char *const action_names[ACTION_COUNT] = {
     [ACTION_END] = "end",
     [ACTION_UNDRAIN] = "undrain",
     [ACTION_DOWN] = "down",
+    [ACTION_VERIFY] = "verify",
 };
 
 static const char *const target_names[TARGET_KIND_COUNT] = {
@@ -56,6 +57,7 @@ static const char *const request_names[REQUEST_KIND_COUNT] = {
     [REQUEST_INSPECT] = "inspect",
     [REQUEST_NODE_OUT] = "node-out",
     [REQUEST_NODE_IN] = "node-in",
+    [REQUEST_VERIFY] = "verify",
 };
 
 static const char *const result_names[OUTCOME_RESULT_COUNT] = {

@@ -35,8 +35,15 @@ enum action { /* numbers are wire format */
     ACTION_END = 17,     /* the run, on all nodes; the argument is its exit status */
     ACTION_UNDRAIN = 18, /* give the node work again */
     ACTION_DOWN = 19,    /* tell the scheduler that the node is dead */
+    ACTION_VERIFY = 20,  /* run the health checks of a stage on the node; argument: see below */
     ACTION_COUNT
 };
+
+/* The argument of ACTION_VERIFY and REQUEST_VERIFY: a stage from 1 (quick) to 4 (burn), and of an order whether the scheduler gives the
+ * node no jobs.
+ */
+#define VERIFY_STAGE_OF(argument) ((argument)&15)
+#define VERIFY_NODE_IS_OUT 16
 
 enum target_kind {
     TARGET_RUN = 1,
@@ -110,6 +117,7 @@ enum request_kind {
     REQUEST_NODE_OUT =
         6, /* no further work for the node that `text` names; argument: enum node_out_when */
     REQUEST_NODE_IN = 7, /* work for it again */
+    REQUEST_VERIFY = 8,  /* the checks of a stage on the node that `text` names */
     REQUEST_KIND_COUNT
 };
 

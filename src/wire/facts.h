@@ -308,7 +308,7 @@ struct fact_compaction {
 struct fact_setting {
     int64_t real_ns; /* when it was changed */
     double value;
-    char name[FACT_NAME]; /* "straggler.cost-share" */
+    char name[FACT_NAME]; /* "verdict.least-cost" */
     char who[FACT_NAME];  /* who changed it: a settings file, or whose token it was */
 };
 

@@ -4,6 +4,7 @@
  */
 #include "wire/finding.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,20 @@ const char *finding_forecast(const struct finding *finding)
     const char *at = strstr(finding->text, "; " FINDING_FORECAST);
 
     return finding->origin == FINDING_FROM_SENSOR && at ? at + strlen("; " FINDING_FORECAST) : NULL;
+}
+
+bool finding_is_of_image(const struct finding *finding)
+{
+    static const char *const disks[] = { "loop", "nbd", "zram", "ram" };
+
+    for (size_t i = 0; i < COUNT(disks) && finding->class == FINDING_CLASS_STORAGE; i++) {
+        size_t size = strlen(disks[i]);
+
+        if (strncmp(finding->device, disks[i], size) == 0 &&
+            isdigit((unsigned char)finding->device[size]))
+            return true;
+    }
+    return false;
 }
 
 bool finding_is_of_program(const struct finding *finding)

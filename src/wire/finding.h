@@ -117,6 +117,9 @@ const char *finding_forecast(const struct finding *finding);
 /* About what a program did, or written by one: any user of the node can cause as many as it likes. */
 bool finding_is_of_program(const struct finding *finding);
 
+/* About a disk that is a file, memory or somebody's server, such as loop0: a job may feel it, but no part of the node is broken. */
+bool finding_is_of_image(const struct finding *finding);
+
 /* Sets the id: of node, device, kind, origin, code, pid, line and time; not of what may be added later, such as the
  * count, the severity or the ranks.
  */

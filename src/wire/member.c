@@ -14,17 +14,6 @@
 #define MEMBER_ATTEMPT_MAX (UINT32_C(1) << 30)    /* there is always a next one */
 #define MEMBER_STEP_MAX ((uint64_t)INT64_MAX / 2) /* orders have it as a signed number */
 
-static const char *const member_state_names[MEMBER_STATE_COUNT] = {
-    [MEMBER_IDLE] = "idle",     [MEMBER_RUNNING] = "running", [MEMBER_FAILING] = "failing",
-    [MEMBER_FAILED] = "failed", [MEMBER_STOPPED] = "stopped", [MEMBER_DONE] = "done",
-    [MEMBER_LEFT] = "left",
-};
-
-const char *member_state_name(unsigned state)
-{
-    return field_name(member_state_names, COUNT(member_state_names), state);
-}
-
 void member_put(struct buf *out, const struct member *member)
 {
     field_put_i64(out, member->mono_ns); /* first, for fact_when() */

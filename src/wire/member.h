@@ -51,7 +51,6 @@ struct member {
         quorum; /* launchers without which no attempt starts: another controller may be there; 0: none is */
 };
 
-const char *member_state_name(unsigned state); /* "running"; "unknown" out of range */
 static inline bool member_has_ranks(unsigned state)
 {
     return state == MEMBER_RUNNING || state == MEMBER_FAILING;

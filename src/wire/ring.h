@@ -301,13 +301,14 @@ void ring_reader_mark_lost(
     struct ring_reader *reader); /* from now on, RING_LOST among the events */
 
 /* ---- stamps ---- */
+#define RING_CLOCK_DRIFT_MAX INT64_C(4294967) /* one in a thousand */
 struct ring_clock { /* the device's clock in ours */
     int64_t offset_ns, drift, at_ns;
 };
 static inline int64_t ring_clock_host(const struct ring_clock *clock, uint64_t device_ns)
 {
     int64_t host_ns = (int64_t)(device_ns - (uint64_t)clock->offset_ns);
-    int64_t since_ns = host_ns - clock->at_ns;
+    int64_t since_ns = (int64_t)((uint64_t)host_ns - (uint64_t)clock->at_ns);
 
     /* Drift is small and so is the time since: beyond a day nothing is claimed. */
     if (since_ns > INT64_C(86400000000000) || since_ns < -INT64_C(86400000000000))

@@ -465,6 +465,8 @@ bool ring_reader_clock(struct ring_reader *reader, struct ring_clock *ret)
             0 ||
         memcmp(&now, &before, sizeof(now)) != 0 || now.seq == 0 || now.seq % 2)
         return false;
+    if (now.drift > RING_CLOCK_DRIFT_MAX || now.drift < -RING_CLOCK_DRIFT_MAX)
+        return false; /* no two clocks of a machine differ so much */
     *ret = (struct ring_clock){ now.offset_ns, now.drift, now.at_ns };
     return true;
 }

@@ -142,6 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (data[at] == 0xfe)
             assemble_comm(assemble, data[at + 1], data[at + 2]);
         assemble_event(assemble, &event);
+        if (data[at + 4] & 0x40) /* a device that ran a stamp, launched or not */
+            assemble_stamp(assemble, event.a, (int64_t)(clock + data[at + 10]));
         if (data[at + 1] & 0x40)
             assemble_round(assemble);
         if (data[at + 1] & 0x20)

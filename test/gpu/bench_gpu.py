@@ -8,9 +8,10 @@ step times that the program itself took with events of the device.
 
     python3 test/gpu/bench_gpu.py [--build build] [--part K/N] [--only NAME,...] [--seconds S] [--record DIR] [--json] [--list]
 
---part: the K-th of N parts, each a mixture of all cases.  --record keeps in DIR, for each job, the run's log (NAME.lsf.gz) and what was
-found (NAME.json).  --again DIR judges the logs in DIR by this version, without a GPU.  --seconds: after which no job is begun.
-Exit status 1 if a bar is missed.
+--part: the K-th of N parts, each a mixture of all cases.  --only: these, or those whose names begin so, in this order.  PROGRAM-plain is a
+healthy job without lockstep: with PROGRAM-healthy beside it, it says what being observed costs.  --record keeps in DIR, for each job, the
+run's log (NAME.lsf.gz), what was found (NAME.json), and for --rings NAME,... the ranks' rings (NAME.rings.tar.gz).  --again DIR judges the logs in
+DIR by this version, without a GPU.  --seconds: after which no job is begun.  Exit status 1 if a bar is missed.
 """
 import argparse
 import concurrent.futures
@@ -20,9 +21,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -42,7 +45,7 @@ PROGRAMS = {
     "sharded": "sharded.py",
     "experts": "experts.py",
 }
-STEPS, AT = 130, 60  # of jobs whose step times matter
+STEPS, AT = 130, 60  # of jobs whose step times matter; --steps, --at
 SHORT_AT = 25
 
 # Fault of a job: its kind for job.py, kinds and layers of the right verdict, and how it is run.
@@ -82,7 +85,7 @@ def case(program, fault, ahead):
     one = {"name": name, "program": program, "fault": fault, "ahead": ahead, "bad": digest(name) // 16 % RANKS}
     if (program, fault) == ("pipeline", "nan"):
         one["bad"] |= 2  # only the last stage has a loss
-    if fault == "healthy":
+    if fault in ("healthy", "plain"):
         one.update(text="", kinds=["none"], layers=["*"], how="timed", ranks=[])
         return one
     text, kinds, layers, how = FAULTS[fault]
@@ -104,6 +107,16 @@ def table():
 
 
 TABLE = table()
+PLAIN = [case(program, "plain", False) for program in PROGRAMS]
+
+
+def chosen(only):
+    """The cases of a list of names, each an exact one or a prefix, in the list's order."""
+    cases = []
+    for name in only.split(","):
+        exact = [one for one in TABLE + PLAIN if one["name"] == name]
+        cases += [one for one in exact or [one for one in TABLE if one["name"].startswith(name)] if one not in cases]
+    return cases
 
 
 # ---- one job ----
@@ -238,11 +251,15 @@ def job(options, one, place):
     mps = Mps(place)
     gate, state = os.path.join(place, "gate"), os.path.join(place, "state")
     os.makedirs(gate)
-    environment = dict(os.environ, LOCKSTEP_STATE=state, PYTHONUNBUFFERED="1", OMP_NUM_THREADS="1", JOB_GATE=gate, JOB_TIMES=place,
+    environment = dict(os.environ, LOCKSTEP_STATE=state, LOCKSTEP_DEBUG="1", PYTHONUNBUFFERED="1", OMP_NUM_THREADS="1", JOB_GATE=gate, JOB_TIMES=place,
                        TORCHINDUCTOR_CACHE_DIR=options.cache, TRITON_CACHE_DIR=os.path.join(options.cache, "triton"),
                        **mps.rank_environment())
     command = [os.path.join(options.build, "lockstep"), "run", "-q", "-n", str(RANKS), "--max-restarts", "0", "--name", one["name"],
                "--", sys.executable] + program(options, one)
+    if one["fault"] == "plain":
+        command = [sys.executable, os.path.abspath(__file__), "--launch", place, "--"] + program(options, one)
+    elif options.record and any(one["name"].startswith(name) for name in options.rings.split(",") if name):
+        environment["JOB_RINGS"] = place
     output = open(os.path.join(place, "output"), "w+", errors="replace")
     run = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -258,18 +275,48 @@ def job(options, one, place):
         if run.poll() is None:
             interrupt(run)
         mps.end()
-    answer, why_status = why(options, environment, one["name"])
+    answer, why_status = ({"verdicts": []}, 0) if one["fault"] == "plain" else why(options, environment, one["name"])
     output.seek(0)
-    directory = os.path.join(state, "runs", one["name"])
-    found = {"case": one, "ready": ready, "status": status, "why_status": why_status, "verdict_after_s": seen, "seconds": seconds,
+    directory = os.path.join(state, "runs", one["name"]) if one["fault"] != "plain" else place
+    found = {"case": one, "steps": STEPS, "at": AT, "ready": ready, "status": status, "why_status": why_status, "verdict_after_s": seen, "seconds": seconds,
              "mps": mps.on, "steps_ms": step_times(place), "answer": answer, "output": output.read()[-1000:],
-             "began": [], "ranks_output": []}
+             "began": [], "ranks_output": [], "complaints": []}
     for rank in range(RANKS):
         text = rank_output(directory, rank)
         found["began"].append("step 20 loss" in text)
         found["ranks_output"].append(text[-1500:])
+        found["complaints"] += [line for line in text.splitlines() if line.startswith("lockstep: ")][:20]
     keep(options, one, found, os.path.join(directory, "log.lsf"))
+    keep_rings(options, one, place)
     return found
+
+
+def keep_rings(options, one, place):
+    rings = [name for name in os.listdir(place) if name.endswith(".ring")]
+    if options.record and rings:
+        with tarfile.open(os.path.join(options.record, one["name"] + ".rings.tar.gz"), "w:gz", compresslevel=6) as tar:
+            for name in sorted(rings):
+                tar.add(os.path.join(place, name), name)
+
+
+def launch(place, words):
+    """The ranks of a job without lockstep."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+    os.makedirs(os.path.join(place, "out"))
+    ranks = []
+    for rank in range(RANKS):
+        environment = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
+                           MASTER_PORT=str(port))
+        with open(os.path.join(place, "out", "rank-%d.log" % rank), "w") as output:
+            ranks.append(subprocess.Popen([sys.executable] + words, env=environment, stdout=output, stderr=subprocess.STDOUT))
+    return max(abs(rank.wait()) for rank in ranks)
+
+
+def losses(found):
+    """What rank 0 printed of its losses: it must not depend on who watches."""
+    return [line for line in found["ranks_output"][0].splitlines() if " loss " in line][-1:]
 
 
 def rank_output(directory, rank):
@@ -310,7 +357,7 @@ def keep(options, one, found, log):
 def true_cost_ms(found, healthy):
     """What the fault adds to a step: mean after it less mean before; for a fault from the start, less the healthy twin's mean."""
     one, steps = found["case"], found["steps_ms"]
-    if one["how"] != "timed" or one["fault"] in ("healthy", "nan") or len(steps) < STEPS - 5:
+    if one["how"] != "timed" or one["fault"] in ("healthy", "plain", "nan") or len(steps) < STEPS - 5:
         return None
     if one["fault"] == "share":
         return statistics.fmean(steps[20:]) - healthy[one["program"]] if healthy.get(one["program"]) else None
@@ -328,10 +375,10 @@ def grade(found, healthy):
     one, verdicts = found["case"], found["answer"].get("verdicts", [])
     row = {"name": one["name"], "program": one["program"], "fault": one["fault"], "ranks": one["ranks"], "kind": "", "named": [],
            "layer": "", "confidence": 0, "verdicts": len(verdicts), "claimed_ms": None, "true_ms": None,
-           "step_ms": round(statistics.fmean(found["steps_ms"][20:AT]), 1) if len(found["steps_ms"]) > AT else None}
+           "step_ms": round(statistics.fmean(found["steps_ms"][20:AT]), 1) if len(found["steps_ms"]) > AT > 20 else None}
     row["ran"] = bool(found["steps_ms"]) if one["how"] == "timed" else all(found["began"])
     row["faults_ok"] = row["layer_ok"] = not verdicts and found["why_status"] in (0, 3)
-    if one["fault"] != "healthy":
+    if one["fault"] not in ("healthy", "plain"):
         first = verdicts[0] if verdicts else {"kind": "silent", "ranks": [], "layer": "", "confidence": 0}
         row["faults_ok"] = first["kind"] in one["kinds"] and sorted(first["ranks"]) == one["ranks"]
         row["layer_ok"] = row["faults_ok"] and (one["layers"] == ["*"] or first["layer"] in one["layers"])
@@ -353,6 +400,8 @@ def grade(found, healthy):
 def sums(rows):
     well = [row for row in rows if row["fault"] == "healthy"]
     sick = [row for row in rows if row["fault"] != "healthy"]
+    plain = [row for row in rows if row["fault"] == "plain"]
+    sick = [row for row in sick if row not in plain]
     priced = [row for row in sick if row["cost_ok"] is not None]
     return {"healthy": len(well), "healthy_silent": sum(row["faults_ok"] for row in well),
             "faults": len(sick), "kind_and_rank": sum(row["faults_ok"] for row in sick), "layer": sum(row["layer_ok"] for row in sick),
@@ -367,6 +416,19 @@ def line(row):
         row["name"], mark, row["kind"] or "silent", row["named"], row["layer"], row["confidence"], row["verdicts"],
         "; right: ranks %s" % row["ranks"] if mark == "WRONG" and row["ranks"] else "", cost,
         "" if row["step_ms"] is None else "; step %.1f ms" % row["step_ms"])
+
+
+def observed(results):
+    """Per program: the median step without and with lockstep, ms, and whether the losses were equal."""
+    found = {(one["case"]["program"], one["case"]["fault"], one["case"]["ahead"]): one for one in results}
+    rows = []
+    for program in PROGRAMS:
+        plain, ours = found.get((program, "plain", False)), found.get((program, "healthy", False))
+        if plain and ours and len(plain["steps_ms"]) > 40 and len(ours["steps_ms"]) > 40:
+            a, b = (statistics.median(one["steps_ms"][20:]) for one in (plain, ours))
+            rows.append({"program": program, "plain_ms": round(a, 2), "ours_ms": round(b, 2), "more_percent": round(100 * (b / a - 1), 2),
+                         "losses_equal": losses(plain) == losses(ours)})
+    return rows
 
 
 def healthy_steps(results):
@@ -386,8 +448,12 @@ def report(options, results, missing):
         print(line(row), file=sys.stderr)
     print("healthy and silent %(healthy_silent)d of %(healthy)d; of %(faults)d faults kind and rank right %(kind_and_rank)d, layer %(layer)d; "
           "cost right %(cost_within_15_percent)d of %(costs)d" % total, file=sys.stderr)
+    costs = observed(results)
+    for cost in costs:
+        print("%(program)-12s step %(plain_ms).2f ms without, %(ours_ms).2f with: %(more_percent)+.2f %%; losses equal: %(losses_equal)s" % cost,
+              file=sys.stderr)
     if options.json:
-        print(json.dumps({"machine": options.machine, "sums": total, "rows": rows}))
+        print(json.dumps({"machine": options.machine, "sums": total, "costs": costs, "rows": rows}))
     good = total["kind_and_rank"] >= 0.95 * total["faults"] and total["layer"] >= 0.9 * total["faults"]
     return 0 if good and total["healthy_silent"] == total["healthy"] and not total["failed"] else 1
 
@@ -447,6 +513,7 @@ def judge_again(options):
             continue
         with open(os.path.join(options.again, name)) as file:
             found = json.load(file)
+        globals().update(STEPS=found.get("steps", STEPS), AT=found.get("at", AT))
         with tempfile.TemporaryDirectory() as place:
             run = os.path.join(place, name[:-5])
             os.mkdir(run)
@@ -469,16 +536,24 @@ def main():
     parser.add_argument("--single", action="store_true", help="sharded: without tensor parallelism")
     parser.add_argument("--more", default="", help="more options for the programs")
     parser.add_argument("--record")
+    parser.add_argument("--rings", default="", help="names or prefixes of cases, with commas")
     parser.add_argument("--again")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--at", type=int, default=AT)
+    parser.add_argument("--launch", metavar="DIR", help=argparse.SUPPRESS)
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.launch:
+        return launch(options.launch, options.words)
+    globals().update(STEPS=options.steps, AT=options.at)
     options.build, options.machine = os.path.abspath(options.build), None
     part, parts = map(int, options.part.split("/"))
     cases = [one for number, one in enumerate(TABLE) if number % parts == part - 1]
     if options.only:
-        cases = [one for one in TABLE if any(one["name"].startswith(name) for name in options.only.split(","))]
+        cases = chosen(options.only)
     if options.list:
         print("\n".join("%s %s rank %d" % (one["name"], one["how"], one["bad"]) for one in cases))
         return 0

@@ -47,10 +47,10 @@ def run(*command, **options):
 def tree(place):
     """The files that packaging takes, somewhere it may write."""
     copy = os.path.join(place, "tree")
-    os.mkdir(copy)
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "LICENSE", "meson.build"):
-        shutil.copy(os.path.join(SOURCE, name), copy)
-    for name in ("include", "bindings", "src/core", "src/wire", "src/probe"):
+    os.makedirs(os.path.join(copy, "tools"))
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "LICENSE", "meson.build", "tools/embed"):
+        shutil.copy(os.path.join(SOURCE, name), os.path.join(copy, name))
+    for name in ("include", "bindings", "src/core", "src/wire", "src/device/cuda", "src/probe"):
         shutil.copytree(os.path.join(SOURCE, name), os.path.join(copy, name),
                         ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     return copy

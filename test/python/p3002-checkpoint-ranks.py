@@ -39,6 +39,31 @@ assert checkpoints.wait(timeout=90), checkpoints.last_error
 if rank == 0:
     print("found", found and found.step, "sum", sum(p.sum().item() for p in model.parameters()))
 """
+DRIFT = BEGIN + """
+model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 4))
+parallel = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.Adam(model.parameters())
+checkpoints = lockstep.Checkpointer(directory, replicated=True)
+found = checkpoints.load_latest(model=model, optimizer=optimizer)
+if found:
+    print("found", found.step)
+    if rank < 2 and sys.argv[2] == "buffers":
+        assert model[1].running_mean.tolist() == found.extra, (model[1].running_mean.tolist(), found.extra)
+else:
+    for step in range(3):
+        parallel(torch.rand(5, 6) + 10 * rank).square().sum().backward()  # BatchNorm's statistics differ
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 1 and rank == 1 and sys.argv[2] != "buffers":
+            with torch.no_grad():
+                if sys.argv[2] == "parameter":
+                    model[2].weight[3, 7] += 1e-3
+                else:
+                    optimizer.state[model[0].weight]["exp_avg"][0, 0] += 1e-3
+        assert checkpoints.save(step, model=model, optimizer=optimizer, extra=model[1].running_mean.tolist()), checkpoints.last_error
+        print(step, checkpoints.wait("verified", 90) or checkpoints.last_error)
+        dist.barrier()
+"""
 SHARDS = BEGIN + """
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.device_mesh import init_device_mesh
@@ -144,6 +169,26 @@ def replicas_save_slices_and_load_the_same_step(place):
 
 
 @test
+def buffers_are_each_ranks_own(place):
+    for out in ranks(DRIFT, 2, place + "/ckpt", "buffers"):
+        equal(out.splitlines(), ["0 True", "1 True", "2 True"])
+    for world in 2, 3, 1:
+        for out in ranks(DRIFT, world, place + "/ckpt", "buffers"):
+            equal(out, "found 2\n")
+
+
+@test
+def replicas_that_differ_are_no_checkpoint(place):
+    for what, tensor in ("parameter", "model.2.weight"), ("moment", "optimizer.state.0.exp_avg"):
+        outs = ranks(DRIFT, 2, place + "/" + what, what)
+        said = [line for out in outs for line in out.splitlines() if line.startswith("1 ")]
+        assert any("replicas differ: tensor %s of rank " % tensor in line for line in said), outs
+        assert all(out.startswith("0 True\n") for out in outs), outs
+        for out in ranks(DRIFT, 2, place + "/" + what, what):
+            equal(out, "found 0\n")
+
+
+@test
 def all_ranks_go_back_when_one_cannot_load(place):
     for _ in range(2):
         ranks(REPLICAS, 2, place + "/ckpt")
@@ -235,6 +280,40 @@ def a_damaged_point_is_brought_again(place):
         for out, errors in outputs(LOAD, 2, place, url):
             assert out.startswith("error no checkpoint can be loaded: "), (out, errors)
         assert "wrong checksum" in errors, errors
+
+
+FOREIGN = """#!/bin/sh
+case "$*" in
+*slow*) sleep 2; echo '{"step": 3}'; echo '{"step": 7}' ;;
+*bad*) printf 'words \\033[2J of another machine\\n' >&2; exit 1 ;;
+*odd*) echo '[1]' ;;
+*) for step in '"9"' -4 true 8.5 null 18446744073709551616 7; do echo "{\\"step\\": $step}"; done ;;
+esac
+"""
+ASK = """
+from lockstep.checkpoint.sources import Sources
+asked = []
+def agree(value):
+    asked.append(value)
+    return [value]
+found = Sources(["http://slow/1", "http://bad/", "http://odd/", "http://numbers/", "http://slow/2", "http://slow/3"], ".", 0, True)._steps(agree)
+print({step: [source[0] for source in sources] for step, sources in sorted(found.items())})
+print(asked[-1], len(asked) < 9)
+"""
+
+
+@test
+def sources_are_asked_together_and_their_words_taken_with_care(place):
+    with open(place + "/lockstep", "w") as file:
+        file.write(FOREIGN)
+    os.chmod(place + "/lockstep", 0o755)
+    done = subprocess.run([PYTHON, "-c", ASK], env=dict(os.environ, PYTHONPATH=PACKAGE, LOCKSTEP_PROGRAM=place + "/lockstep"),
+                          text=True, capture_output=True, timeout=100)
+    slow = ["http://slow/1", "http://slow/2", "http://slow/3"]
+    equal(done.stdout.splitlines()[:1], [str({3: slow, 7: [slow[0], "http://numbers/", *slow[1:]]})], done.stderr)
+    assert done.stdout.splitlines()[1].startswith("False True"), done.stdout
+    assert "lockstep: http://bad/: words ?[2J of another machine" in done.stderr, repr(done.stderr)
+    assert "lockstep: http://odd/: " in done.stderr, done.stderr
 
 
 def need_dtensor():

@@ -120,13 +120,34 @@ def a_checkpoint_of_ranks_at_different_steps_is_a_verdict(place):
                LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
     with open(place + "/train.py", "w") as file:  # rank 1 counts its steps from 1: it saves one step too early
         file.write(TRAIN.replace("step = 0\n", "step = torch.distributed.get_rank()\n", 1).replace(
-            "extra={\"step\": step}) and dies:", "extra={\"step\": step}) is not None and step == 10:"))
+            "extra={\"step\": step}) and dies:", "extra={\"step\": step}) is not None and step == 10:").replace("replicated=True, ", ""))
     subprocess.run([LOCKSTEP, "run", "-q", "--name", "r", "-n", "2", "--", sys.executable, place + "/train.py", place + "/ckpt",
                     "19"], env=env, capture_output=True, text=True, timeout=300)
     done = subprocess.run([LOCKSTEP, "why", "--json", "r"], env=env, capture_output=True, text=True, timeout=120)
     found = [verdict for verdict in json.loads(done.stdout)["verdicts"] if verdict["kind"] == "corruption"]
     equal([(verdict["layer"], verdict["ranks"], verdict["cause"]) for verdict in found],
           [("checkpoint", [0, 1], "ranks saved one checkpoint in different steps")], done.stdout[:3000] + done.stderr)
+
+
+@test
+def replicas_that_differ_when_they_are_saved_are_a_verdict(place):
+    env = dict(os.environ, LOCKSTEP_STATE=place + "/state", OMP_NUM_THREADS="1", USE_LIBUV="0",
+               LOCKSTEP_CKPT_LIBRARY=os.path.join(BUILD, "liblockstep-ckpt.so.0"))
+    with open(place + "/train.py", "w") as file:
+        file.write(TRAIN.replace("        step += 1\n", "        if step == 10 and torch.distributed.get_rank() == 1:\n"
+                                 "            model.module.weight.data[0, 0] += 1\n        step += 1\n").replace(
+            "assert checkpoints.wait", "checkpoints.wait").replace(", checkpoints.last_error", ""))
+    subprocess.run([LOCKSTEP, "run", "-q", "--name", "r", "-n", "2", "--", sys.executable, place + "/train.py", place + "/ckpt",
+                    "27"], env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([LOCKSTEP, "why", "--json", "r"], env=env, capture_output=True, text=True, timeout=120)
+    verdicts = json.loads(done.stdout)["verdicts"]
+    found = [verdict for verdict in verdicts if verdict["kind"] == "corruption"]
+    equal([(verdict["ranks"], verdict["cause"]) for verdict in found], [([0, 1], "two replicas differ; one of them is wrong")],
+          done.stdout[:3000] + done.stderr)
+    assert "checkpoint of step 15: tensor model.module.weight of rank 0 and rank 1" in found[0]["because"][0]["what"], found
+    crash = [verdict for verdict in verdicts if verdict["kind"] == "crash"]
+    lines = [line["what"] for verdict in crash for line in verdict["because"]]
+    assert any(line.startswith("the job can continue from the checkpoint of step 7, which all") for line in lines), lines
 
 
 STALE = """

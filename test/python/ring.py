@@ -14,7 +14,7 @@ NONE = (1 << 64) - 1
 KINDS = {
     1: "step_begin", 2: "step_end", 3: "phase_begin", 4: "phase_end", 5: "coll_enqueue",
     6: "coll_start", 7: "coll_end", 8: "p2p_enqueue", 9: "p2p_start", 10: "p2p_end", 11: "span",
-    12: "metric", 13: "digest", 14: "note", 15: "depth", 16: "coll_method",
+    12: "metric", 13: "digest", 14: "note", 15: "depth", 16: "coll_method", 17: "stamp",
 }
 PHASES = ("", "init", "comm-init", "compile", "data", "forward", "backward", "optimizer",
           "checkpoint", "eval", "gc", "other")

@@ -2,7 +2,7 @@
  *
  * $CKPT_FAULT is a list of words: fsync=N (the N-th fails with EIO), fallocate (no room), full (no room after some writes), short
  * (pwrite writes a part), uring (io_uring_setup is not permitted), direct (O_DIRECT is refused), term (SIGTERM comes when the writer has just taken the name
- * under which it holds an image), unlink (removing a file takes a while).
+ * under which it holds an image), unlink (removing a file takes a while), slow (reading a block takes 0.3 s).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -105,6 +105,16 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at)
     if (fails("short", NULL) &&
         size > 8192) /* a sector behind a page: direct I/O has to go back to it */
         size = (size / 2 & ~(size_t)4095) + 512;
+    return real(fd, data, size, at);
+}
+
+ssize_t pread64(int fd, void *data, size_t size, off64_t at)
+{
+    ssize_t (*real)(int, void *, size_t, off64_t) =
+        (ssize_t(*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64");
+
+    if (fails("slow", NULL))
+        usleep(300000);
     return real(fd, data, size, at);
 }
 

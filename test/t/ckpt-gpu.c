@@ -2,6 +2,8 @@
  *
  * usage: ckpt-gpu DIR [prepare] STEP...
  *   STEP is one of
+ *     pair=R     first of all: this is rank R of two, whose tensors are equal and are compared
+ *     verify     waits until the save is verified
  *     set=N      launches, on the stream of the program, that all tensors become N
  *     begin=S    save_begin(S)          fence     cancel     wait     (until it is written)
  *     sync       waits for the stream of the program
@@ -79,7 +81,7 @@ static void driver_open(struct driver *driver)
         exit(77);
 }
 
-static int program_register(struct program *program)
+static int program_register(struct program *program, const struct lockstep_ckpt_settings *settings)
 {
     struct lockstep_ckpt_tensor weight = { .size = sizeof(weight),
                                            .name = "weight",
@@ -87,7 +89,10 @@ static int program_register(struct program *program)
                                            .dims = 1,
                                            .shape = { BYTES },
                                            .device = LOCKSTEP_CKPT_CUDA,
-                                           .later = 1 },
+                                           .later = 1,
+                                           .replicas = settings->world,
+                                           .replica = settings->rank,
+                                           .compare = 1 },
                                 buffer = weight, host = weight;
     int result;
 
@@ -181,6 +186,8 @@ static int program_step(struct program *program, const char *word)
         return lockstep_ckpt_cancel(ckpt, "as asked");
     else if (strcmp(word, "wait") == 0)
         return lockstep_ckpt_wait(ckpt, LOCKSTEP_CKPT_WRITTEN, 60000);
+    else if (strcmp(word, "verify") == 0)
+        return lockstep_ckpt_wait(ckpt, LOCKSTEP_CKPT_VERIFIED, 60000);
     else if (strcmp(word, "restore") == 0)
         return lockstep_ckpt_restore(ckpt, LOCKSTEP_CKPT_NEWEST, &step);
     else
@@ -198,6 +205,11 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     settings.directory = argv[1];
+    if (strncmp(argv[2], "pair=", 5) == 0) {
+        settings.rank = (uint32_t)atoi(argv[2] + 5);
+        settings.world = 2;
+        settings.job = 1;
+    }
     driver_open(&program.driver);
     program.host = malloc(BYTES);
     if (!program.host || program.driver.alloc(&program.weight, BYTES) ||
@@ -208,12 +220,12 @@ int main(int argc, char **argv)
         printf("not opened: %s\n", why);
         return 3;
     }
-    if (program_register(&program) < 0) {
+    if (program_register(&program, &settings) < 0) {
         printf("not registered: %s\n", lockstep_ckpt_error(program.ckpt));
         return 3;
     }
     program_set(&program, 1);
-    for (int i = 2; i < argc; i++) {
+    for (int i = settings.world ? 3 : 2; i < argc; i++) {
         if (program_step(&program, argv[i]) < 0)
             printf("%s: %s\n", argv[i], lockstep_ckpt_error(program.ckpt));
     }

@@ -4,7 +4,10 @@
  *   steps=N      the last step (default 10)        every=N   save every so many steps (1)
  *   mb=N         MiB of the largest tensor (4)     wait=none|written|verified|replicated (written)
  *   rank=N world=N group=N job=N keep=N images=N   as lockstep_ckpt_settings
- *   slices=1     tensors are replicated over all ranks, each saves a slice
+ *   slices=1     tensors are replicated over all ranks, each saves a slice; compare=1: and compares that of another one
+ *   differs=N    at step N a byte of this rank's largest tensor is not as on the other ranks
+ *   child=1      a child process lives on when this one has ended, and prints "child PID"
+ *   behind=1     prints "behind N", the newest verified step, when a save is written
  *   shards=1     tensors are cut by rows over the ranks
  *   restore=only ends after restoring; restore=none: begins at step 1
  *   pause=MS     between two steps
@@ -28,6 +31,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lockstep/ckpt.h"
 
@@ -36,7 +40,7 @@
 
 struct options {
     uint64_t steps, every, mb, rank, world, group, job, keep, images, slices, shards, pause, at,
-        stale, rate, complete, every_kept, parts;
+        stale, rate, complete, every_kept, parts, compare, differs, child, behind;
     const char *wait, *restore, *agree;
 };
 
@@ -98,6 +102,10 @@ static int option_read(struct options *options, const char *word)
         { "complete=", &options->complete },
         { "every_kept=", &options->every_kept },
         { "parts=", &options->parts },
+        { "compare=", &options->compare },
+        { "differs=", &options->differs },
+        { "child=", &options->child },
+        { "behind=", &options->behind },
     };
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -152,6 +160,7 @@ static int tensor_register(struct lockstep_ckpt *ckpt, const struct tensor *tens
     if (options->slices) {
         given.replicas = (uint32_t)options->world;
         given.replica = (uint32_t)options->rank;
+        given.compare = (uint32_t)options->compare;
     }
     return lockstep_ckpt_tensor_set(ckpt, &given);
 }
@@ -253,6 +262,14 @@ static int restore(struct lockstep_ckpt *ckpt, struct tensor *tensor, const stru
     return check(tensor, *step);
 }
 
+static void behind_print(struct lockstep_ckpt *ckpt)
+{
+    struct lockstep_ckpt_status status = { .size = sizeof(status) };
+
+    if (lockstep_ckpt_status_get(ckpt, &status) == 0)
+        printf("behind %" PRIu64 "\n", status.verified == UINT64_MAX ? 0 : status.verified);
+}
+
 static void save(struct lockstep_ckpt *ckpt, const struct options *options, uint64_t step)
 {
     enum lockstep_ckpt_stage stage = strcmp(options->wait, "verified") == 0 ? LOCKSTEP_CKPT_VERIFIED
@@ -274,6 +291,8 @@ static void save(struct lockstep_ckpt *ckpt, const struct options *options, uint
         result = lockstep_ckpt_wait(ckpt, stage, 60000);
         if (result == 0)
             printf("%s %" PRIu64 "\n", options->wait, step);
+        if (result == 0 && options->behind)
+            behind_print(ckpt);
         if (result == 0 && options->complete)
             result = lockstep_ckpt_complete(ckpt, step);
     }
@@ -328,6 +347,21 @@ static void settings_make(const struct options *options, const char *directory,
     }
 }
 
+static void child_start(void)
+{
+    pid_t pid = fork();
+
+    if (pid < 0)
+        exit(3);
+    if (pid == 0) {
+        close(STDOUT_FILENO);
+        close(STDERR_FILENO);
+        sleep(300);
+        _exit(0);
+    }
+    printf("child %d\n", (int)pid);
+}
+
 static void train(struct lockstep_ckpt *ckpt, struct tensor *tensor, const struct options *options,
                   uint64_t step)
 {
@@ -335,6 +369,8 @@ static void train(struct lockstep_ckpt *ckpt, struct tensor *tensor, const struc
         step++;
         for (uint64_t i = 0; i < TENSORS && !(options->stale && step > 1); i++)
             fill(&tensor[i], i, step, tensor[i].data);
+        if (step == options->differs)
+            tensor[0].data[tensor[0].bytes / 2] ^= 1;
         if (step % options->every == 0)
             save(ckpt, options, step);
         if (options->pause)
@@ -395,6 +431,8 @@ int main(int argc, char **argv)
     if (lockstep_ckpt_prepare(ckpt) < 0)
         printf("not prepared: %s\n", lockstep_ckpt_error(ckpt));
     writer_print(ckpt);
+    if (options.child)
+        child_start();
     train(ckpt, tensor, &options, step);
     status_print(ckpt);
     lockstep_ckpt_close(ckpt);

@@ -24,7 +24,7 @@ def check(logs, half):
             wrong.append(f"{name}: a column is missing or empty")
         if parity != (half == "scored"):
             wrong.append(f"{name}: belongs into the other half")
-        if not source.startswith("https://"):
+        if not source.startswith(("https://", "public repository text ")):
             wrong.append(f"{name}: no source")
         if not os.path.isfile(path):
             wrong.append(f"{name}: no excerpt")

@@ -45,12 +45,12 @@ exits 2 "a file that is none is refused" "$LOCKSTEP" version
 has "by its size" 'larger than 1048576 bytes' "$TAP/err"
 rm "$file"
 
-printf 'judge:\n  straggler.cost-sahre: 0.1\n' >"$file"
+printf 'judge:\n  verdict.least-csot: 0.1\n' >"$file"
 exits 2 "a misspelt threshold is found" "$LOCKSTEP" version
-has "with its place" "$file:2:3: unknown key 'straggler.cost-sahre' .* did you mean 'straggler.cost-share'\?$" "$TAP/err"
-printf 'judge:\n  straggler.cost-share: 7\n' >"$file"
+has "with its place" "$file:2:3: unknown key 'verdict.least-csot' .* did you mean 'verdict.least-cost'\?$" "$TAP/err"
+printf 'judge:\n  verdict.least-cost: 7\n' >"$file"
 exits 2 "a threshold out of its bounds is found" "$LOCKSTEP" version
-has "with them" "$file:2:25: threshold straggler.cost-share 7: expected 0 to 1 share$" "$TAP/err"
+has "with them" "$file:2:23: threshold verdict.least-cost 7: expected 0.001 to 1 share$" "$TAP/err"
 rm "$file"
 
 # The file that people begin with has every key, and each of them is one.
@@ -82,10 +82,10 @@ grep -c '^\*[a-z]*\.[a-z0-9-]*\*$' "$SOURCE/man/lockstep.yaml.5.scd" >"$TAP/out"
 tap_result $? "and no other"
 
 # What a file says reaches the judges, by the log.
-printf 'judge:\n  straggler.cost-share: 0.25\ncontrol:\n  tick: 20ms\n' >"$TAP/judge.yaml"
+printf 'judge:\n  verdict.least-cost: 0.25\ncontrol:\n  tick: 20ms\n' >"$TAP/judge.yaml"
 ok "a run with settings" "$LOCKSTEP" run --config "$TAP/judge.yaml" -n 2 --name set -- \
     "$LOCKSTEP" trainer --steps 20 --step-ms 5 --host-work-ms 0
 has "the judges are told, and who said so" \
-    'run set: threshold straggler.cost-share set to 0.25 by settings file' "$LOCKSTEP_STATE/runs/set/control.log"
+    'run set: threshold verdict.least-cost set to 0.25 by settings file' "$LOCKSTEP_STATE/runs/set/control.log"
 ok "and the log says it, too" "$LOCKSTEP" why --replay set
 done_testing

@@ -38,7 +38,7 @@ is "a run to look at" $? 0
 # Pages.
 if command -v python3 >/dev/null; then
     ok "every answer is as the document says" env LOCKSTEP_TOKEN_FILE="$site/tokens/reader.token" python3 "$SOURCE/test/t/openapi-check.py" \
-        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/site/api/api.c" "$url" r1 limit=2 after=1 newest_first=true \
+        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/site/api/api.c" "$url" r1 limit=2 after=1 newest_first=true spread=true \
         open=true kind=straggler layer=gpu rank=1 step_from=3 step_to=5 run=r1
 else
     skip "every answer is as the document says" "no python3 here"
@@ -127,17 +127,17 @@ has "one that was away too long is told so" '^event: reset$' "$TAP/again"
 set_one() { status_bare -K "$(bearer "$1")" -d "$2" "$api/runs/r2/thresholds"; }
 printf '{"run":"r2"}' >"$TAP/body"
 is "another run" "$(status_bare -K "$(bearer "$site/tokens/launch.token")" -d @"$TAP/body" "$api/runs")" 200
-good='{"name":"straggler.cost-share","value":0.05}'
+good='{"name":"verdict.least-cost","value":0.05}'
 is "nobody changes a threshold without a token" "$(status_bare -d "$good" "$api/runs/r2/thresholds")" 401
 is "a run's own token does" "$(set_one "$site/runs/r2/agent.token" "$good")" 200
-has "and it holds" '"name":"straggler.cost-share","value":0.05' "$TAP/out"
-is "so does the administrator" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":0.04}')" 200
-await grep -aq 'straggler.cost-share.*admin' "$site/runs/r2/log.lsf"
+has "and it holds" '"name":"verdict.least-cost","value":0.05' "$TAP/out"
+is "so does the administrator" "$(set_one "$site/tokens/admin.token" '{"name":"verdict.least-cost","value":0.04}')" 200
+await grep -aq 'verdict.least-cost.*admin' "$site/runs/r2/log.lsf"
 tap_result $? "the run's log says what was changed, and by whom"
-has "so does the controller" 'run r2: threshold straggler.cost-share set to 0.05 by the token of the run' "$TAP/control.err"
-has "whoever it was" 'run r2: threshold straggler.cost-share set to 0.04 by admin' "$TAP/control.err"
+has "so does the controller" 'run r2: threshold verdict.least-cost set to 0.05 by the token of the run' "$TAP/control.err"
+has "whoever it was" 'run r2: threshold verdict.least-cost set to 0.04 by admin' "$TAP/control.err"
 is "a name must be one" "$(set_one "$site/tokens/admin.token" '{"name":"straggler","value":1}')" 400
-is "a value must be in bounds" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":7}')" 400
+is "a value must be in bounds" "$(set_one "$site/tokens/admin.token" '{"name":"verdict.least-cost","value":7}')" 400
 is "a body must be JSON" "$(set_one "$site/tokens/admin.token" 'nonsense')" 400
 
 # Clients that are no good.

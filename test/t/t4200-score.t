@@ -51,10 +51,15 @@ tap_result $? "finds each of them, and counts them"
 
 has "the page has the families" "^\| hang \| 1 \| " "$TAP/page.md"
 has "and the command" "^    lockstep bench verdicts --all --seed 1 --only crash,hang,desync,corruption" "$TAP/page.md"
-has "and what was not right" "^## Wrong cases" "$TAP/page.md"
+has "and what was not right" "^### Wrong cases" "$TAP/page.md"
 lacks "but no path of this machine" "$TAP" "$TAP/page.md"
 
+sed -i '1a\
+\
+Words of somebody else.' "$TAP/page.md"
 score env >"$TAP/out" 2>"$TAP/err"
+has "what stands above is kept" "^Words of somebody else" "$TAP/page.md"
+tap_result "$([ "$(grep -c '^## Generated runs' "$TAP/page.md")" = 1 ]; echo $?)" "and the part that is generated is written anew"
 has "what is known is not run again" "4 of 4 cases have results" "$TAP/err"
 cmp "$TAP/out" "$TAP/answer"
 tap_result $? "and scores the same"

@@ -68,6 +68,46 @@ gone() { ! kill -0 "$writer" 2>/dev/null; }
 await gone
 ok "afterwards it writes what it has" "$LOCKSTEP" ckpt verify "$TAP/stopped"
 
+# A save that waits goes before reading back the one before: it is in memory only.
+ok "reading back takes long" faulty uring,slow steps=2 mb=128 wait=written behind=1
+has "the next save is written first" '^behind 0$' "$TAP/out"
+is "in both" "$(grep -c '^behind 0$' "$TAP/out")" 2
+both_verified() { "$LOCKSTEP" ckpt ls "$TAP/ckpt" 2>/dev/null | grep -c ' verified ' | grep -qx 2; }
+await both_verified
+tap_result $? "and then both are read back"
+
+# One of two ranks has no room: the other one learns it, and what it wrote does not take the room of the next save.
+rm -rf "$TAP/two"
+LD_PRELOAD=$BUILD/test/libckpt-fault.so CKPT_FAULT=fallocate "$train" "$TAP/two" rank=0 world=2 job=5 steps=1 restore=none \
+    >"$TAP/out0" 2>&1 &
+"$train" "$TAP/two" rank=1 world=2 job=5 steps=1 restore=none >"$TAP/out1" 2>&1
+tap_result $? "a rank whose disk is full fails the save of the others, and no training"
+wait
+has "which get its reason" '^failed 1: step 1: rank 0 could not save it: .*No space left on device' "$TAP/out1"
+is "and remove what they wrote" "$(find "$TAP/two" -name '*.safetensors')" ""
+ok "ls" "$LOCKSTEP" ckpt ls "$TAP/two"
+has "names the rank" 'incomplete .*rank 0 could not save it: .*No space left' "$TAP/out"
+for rank in 0 1; do
+    "$train" "$TAP/two" rank=$rank world=2 job=6 steps=1 restore=none >"$TAP/out$rank" 2>&1 &
+done
+wait
+is "the next start has room, and saves that step" "$(grep -c '^written 1$' "$TAP/out0" "$TAP/out1" | cut -d: -f2 | tr '\n' ' ')" "1 1 "
+ok "and right" "$LOCKSTEP" ckpt verify "$TAP/two"
+
+# A process that loads data outlives its trainer, and holds everything open that was open when it was forked.
+"$train" "$TAP/child" steps=1000000 mb=2 keep=2 pause=5 child=1 wait=verified >"$TAP/log" 2>&1 &
+trainer=$!
+has_point() { grep -q '^verified 2$' "$TAP/log"; }
+await has_point
+writer=$(sed -n 's/^writer //p' "$TAP/log") child=$(sed -n 's/^child //p' "$TAP/log")
+kill -9 $trainer
+wait $trainer 2>/dev/null
+await gone
+tap_result $? "the writer ends with its trainer, although a child of the trainer lives"
+kill -0 "$child" 2>/dev/null
+tap_result $? "which does"
+kill -9 "$child"
+
 # The writer cannot be found.
 exits 3 "without a writer nothing is opened" env LOCKSTEP_CKPT_WRITER=/nonexistent/writer "$train" "$TAP/none"
 has "and the reason is given" '^not opened: LOCKSTEP_CKPT_WRITER: /nonexistent/writer: No such file' "$TAP/out"

@@ -40,10 +40,10 @@ damaged() # NAME REASON COMMAND...: in a copy, whose directory is $TAP/c
     is "$name: a new seal does not hide it" $? 1
 }
 swap() { mv "$1" "$TAP/tmp" && mv "$2" "$1" && mv "$TAP/tmp" "$2"; }
-damaged "a bit of a tensor" "$shard: changed: wrong checksum at byte 0" make flip "$TAP/c/$shard" 70000
+damaged "a bit of a tensor" "$shard: changed: wrong checksum of bytes 0 to " make flip "$TAP/c/$shard" 70000
 damaged "a bit of a header" "$shard: changed: wrong checksum" make flip "$TAP/c/$shard" 20
 damaged "the last bit" "$shard: changed: wrong checksum" make flip "$TAP/c/$shard" $((bytes - 1))
-damaged "a bit of the second block" "extra/rng_state: changed: wrong checksum at byte 4194304" \
+damaged "a bit of the second block" "extra/rng_state: changed: wrong checksum of bytes 4194304 to " \
     make flip "$TAP/c/extra/rng_state" 4200000
 damaged "one byte less" "$shard: truncated: has $((bytes - 1)) bytes" make cut "$TAP/c/$shard" $((bytes - 1))
 damaged "nothing left" "$shard: truncated: has 0 bytes" make cut "$TAP/c/$shard" 0

@@ -92,6 +92,20 @@ python3 "$TAP/read.py" "$TAP/model" >"$TAP/out"
 has "names are those of the model" '^weight F32' "$TAP/out"
 ok "a dry run writes nothing" "$LOCKSTEP" ckpt export --hf --dry-run "$TAP/one"
 
+# What is each rank's own, such as statistics: a person says whose.
+for rank in 0 1; do
+    [ $rank = 0 ] && differs=1 || differs=9
+    "$train" "$TAP/own" rank=$rank world=2 job=5 steps=1 mb=3 differs=$differs wait=verified >"$TAP/rank-$rank" 2>&1 &
+done
+wait
+exits 1 "ranks with different contents" "$LOCKSTEP" ckpt export --hf "$TAP/own" "$TAP/mixed"
+has "are named, and so is the way out" 'tensor model.weight: ranks 0 and 1 saved different contents .*; --rank 0 takes' "$TAP/err"
+ok "the contents of rank 1" "$LOCKSTEP" ckpt export --hf --rank 1 "$TAP/own" "$TAP/of-1"
+ok "are those that a rank without the difference saves" python3 "$TAP/read.py" "$TAP/older" "$TAP/of-1"
+ok "the contents of rank 0" "$LOCKSTEP" ckpt export --hf "$TAP/own" "$TAP/of-0" --rank 0
+exits 1 "are others" python3 "$TAP/read.py" "$TAP/older" "$TAP/of-0"
+exits 1 "a rank that is not there is no way out" "$LOCKSTEP" ckpt export --hf --rank 2 "$TAP/own" "$TAP/of-2"
+
 exits 3 "what exists is not touched" "$LOCKSTEP" ckpt export --hf "$TAP/one" "$TAP/model"
 exits 3 "no tensor has the prefix" "$LOCKSTEP" ckpt export --hf --prefix nothing. "$TAP/one" "$TAP/none"
 exits 3 "no such step" "$LOCKSTEP" ckpt export --hf --step 9 "$TAP/one" "$TAP/none"
@@ -100,7 +114,7 @@ exits 2 "no place" "$LOCKSTEP" ckpt export --hf "$TAP/one"
 python3 -c 'import sys
 f = open(sys.argv[1], "r+b"); f.seek(2000000); b = f.read(1)[0]; f.seek(-1, 1); f.write(bytes([b ^ 4]))' "$TAP/one/step-2/rank-00000.safetensors"
 exits 1 "damage" "$LOCKSTEP" ckpt export --hf --step 2 "$TAP/one" "$TAP/none"
-has "is named" 'step 2: .*wrong checksum at byte' "$TAP/err"
+has "is named" 'step 2: .*wrong checksum of bytes 0 to ' "$TAP/err"
 is "and leaves nothing behind" "$(cd "$TAP" && ls -Ad none .none* 2>/dev/null)" ''
 ok "the point is marked" test -e "$TAP/one/step-2/REFUSED"
 ok "and the older one is exported" "$LOCKSTEP" ckpt export --hf "$TAP/one" "$TAP/fallback"

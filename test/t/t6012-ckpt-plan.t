@@ -15,6 +15,9 @@ is "eight nodes fail eight times as often" "$(json 'a["mtbf_seconds"]')" "864000
 is "the interval is Daly's, in whole steps" "$(json 'round(a["interval_seconds"]), a["interval_steps"]')" "(1314, 657)"
 is "and says what a local disk survives" "$(json '[t["name"] for t in a["tiers"]], "not the loss" in a["tiers"][1]["survives"]')" \
     "(['memory', 'local disk'], True)"
+ok "replicas that are compared" $plan --size 960 --ranks 64 --disk-rate 4 --node-mtbf 80d --copy-rate 15 --compare --json
+is "take as much memory and time again, and no disk" "$(json 'a["arena_gb_per_node"], a["save_seconds"], a["disk_gb_per_node"]')" \
+    "(480.0, 2.0, 120.0)"
 ok "a shared disk" $plan --size 960 --ranks 64 --disk-rate 0.5 --shared --mtbf 1h
 has "limits the interval" '^interval  a save every 32 min: the disk needs 32 min to write one' "$TAP/out"
 exits 2 "no size" $plan --disk-rate 4 --mtbf 1d

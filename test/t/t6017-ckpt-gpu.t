@@ -63,4 +63,22 @@ device 'cuda.stream-create error 2 after 1'
 exits 3 "a GPU without memory for a stream" "$program" "$TAP/none" begin=1
 has "names the tensor and the call" \
     '^not registered: tensor weight: cuStreamCreate: CUDA_ERROR_OUT_OF_MEMORY \(2\): out of memory$' "$TAP/out"
+# Two replicas, each with the slice of the other as well.
+pair() # DIR VALUE0 VALUE1
+{
+    for rank in 0 1; do
+        [ $rank = 0 ] && value=$2 || value=$3
+        "$program" "$1" pair=$rank set="$value" begin=1 fence set=9 sync verify >"$TAP/out$rank" 2>&1 &
+    done
+    wait
+    cat "$TAP/out0" "$TAP/out1"
+}
+device 'cuda.copy-us value 100000'
+ok "two GPUs with equal tensors" pair "$TAP/same" 4 4
+lacks "save them" 'differ|: ' "$TAP/out"
+ok "and each byte is right" "$LOCKSTEP" ckpt verify "$TAP/same"
+is "and there once" "$(tail -c 4718592 "$TAP/same/step-1/rank-00001.safetensors" | tr -d '\004' | wc -c)" 0
+pair "$TAP/odd" 4 5 >"$TAP/out"
+has "two with different ones do not" '^verify: step 1: replicas differ: tensor (weight|buffer|host) of rank [01] and rank [01], .*, and 2 tensors more' "$TAP/out"
+exits 1 "and leave no point" "$LOCKSTEP" ckpt verify "$TAP/odd"
 done_testing

@@ -4,7 +4,7 @@
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/page.sh"
 
-"$LOCKSTEP" demo --name done --nodes 2 --layout tp=2,pp=1,dp=4 --steps 70 -f gpu-slow:rank=2,step=20,steps=40 >"$TAP/demo.out" 2>"$TAP/demo.err"
+"$LOCKSTEP" demo --name done --nodes 2 --layout tp=2,pp=1,dp=4 --steps 70 -f gpu-slow:rank=2,step=20,steps=40 -f kill:rank=1,step=65 >"$TAP/demo.out" 2>"$TAP/demo.err"
 ok "a page can be saved" "$LOCKSTEP" report done -o "$TAP/done.html"
 has "it is one file" 'id="lockstep-saved"' "$TAP/done.html"
 lacks "that names no other" '(src|href)="(https?:|//|app)' "$TAP/done.html"
@@ -21,5 +21,6 @@ exits 2 "a file without a name" "$LOCKSTEP" report done -o ""
 
 need_browser
 mfu=$("$LOCKSTEP" report --json --parameters 1e7 --peak-tflops 2 done | python3 -c 'import json, sys; print(100 * json.load(sys.stdin)["mfu"])')
-page saved "$TAP/done.html" done "$mfu"
+mttf=$("$LOCKSTEP" report --json done | python3 -c 'import json, sys; print(json.load(sys.stdin)["mttf_seconds"])')
+page saved "$TAP/done.html" done "$mfu" "$mttf"
 done_testing

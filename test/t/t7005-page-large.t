@@ -20,4 +20,8 @@ indexed() { show "api/v1/runs/big/steps?limit=50" | grep -q '"step":19,'; }
 await indexed
 tap_result $? "and all steps are in the index"
 page edge large "$url" "$(cat "$site/tokens/reader.token")" big
+ok "it can be saved" env LOCKSTEP_STATE="$site" "$LOCKSTEP" report big -o "$TAP/big.html"
+[ "$(wc -c <"$TAP/big.html")" -lt 12000000 ]
+tap_result $? "as a file of some megabytes"
+page edge savedlarge "$TAP/big.html" "" big
 done_testing

@@ -60,8 +60,19 @@ keys F4
 keys Enter
 keys 2
 waits "the verdicts" '^OPEN .*straggler: rank 2'
+screen
+has "what does not fit is marked" '^OPEN .{74}>$' "$TAP/out"
 keys Enter
-waits "one of them, whole" 'to do: '
+keys End
+"$LOCKSTEP" why --json live >"$TAP/why"
+whole() # the screen has all that is to be done about one of them
+{
+    screen && python3 -c 'import json, sys
+shown = " ".join(open(sys.argv[1]).read().split())
+sys.exit(not any("to do: " + v["advice"] in shown for v in json.load(open(sys.argv[2]))["verdicts"]))' "$TAP/out" "$TAP/why"
+}
+await whole
+tap_result $? "one of them, to its end, and no word is broken"
 keys Enter
 keys Tab
 waits "the ledger" '^  productive +[0-9.]+ +[0-9.]+ %'

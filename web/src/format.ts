@@ -8,10 +8,13 @@ export function seconds(s: number | null | undefined): string {
   if (a < 0.0009995) return `${trim(s * 1e6)} µs`;
   if (a < 0.9995) return `${trim(s * 1e3)} ms`;
   if (a < 119.5) return `${trim(s)} s`;
-  if (a < 7199) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  if (a < 3599.5) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
   if (a < 172800) return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
   return `${trim(s / 86400)} d`;
 }
+
+/* How long something lasted, of which nobody needs the tenths. */
+export const span = (s: number): string => (s < 10 || s >= 119.5 ? seconds(Math.max(0, s)) : `${Math.round(s)} s`);
 
 export function trim(n: number): string {
   const a = Math.abs(n);
@@ -45,7 +48,7 @@ export function dateTime(time: string | null | undefined): string {
 export function ago(time: string | null | undefined, now: number): string {
   if (!time) return '–';
   const s = Math.max(0, (now - +new Date(time)) / 1000);
-  return s < 2 ? 'now' : s < 60 ? `${Math.floor(s)} s ago` : `${seconds(Math.floor(s))} ago`;
+  return s < 2 ? 'now' : s < 120 ? `${Math.floor(s)} s ago` : `${seconds(Math.floor(s))} ago`;
 }
 
 /* [0,1,2,5] as "0-2, 5" */

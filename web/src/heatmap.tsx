@@ -7,13 +7,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { count, percent, seconds } from './format';
 import { go, link, matrix, rankOf, route, setParams, steps, stepsNumbered, verdicts } from './model';
 import { codeSeconds, TILE, Tiles } from './tiles';
+import { Beside, niceTick } from './timeline';
 import type { Verdict } from './types';
 import { color, Empty, Panel, theme } from './ui';
 import { severity, who } from './words';
 
 type Sort = 'rank' | 'node' | 'stage' | 'worst';
 interface Window { x0: number; x1: number; y0: number; y1: number } // columns and rows of level 0, as real numbers
-const LEFT = 78, TOP = 30, BOTTOM = 26;
+const LEFT = 78, TOP = 30, BOTTOM = 26, HEAD_RANKS = 64;
 
 /* ---- colours: from the background over blue and orange to near white, even in lightness ---- */
 
@@ -152,8 +153,12 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   const meta = tiles.meta, { run, params } = route.value;
   const canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 900, height: 420 });
-  const [zoom, setZoom] = useState<Window | null>(null); // null: everything, and on with the newest
+  const [zoom, setZoom] = useState<Window | null>(headOf(sort)); // null: everything, and on with the newest
   const [hover, setHover] = useState<{ x: number; y: number; cell: Cell } | null>(null);
+  /* The worst of thousands of ranks would be a line at the upper edge. */
+  function headOf(by: Sort): Window | null {
+    return by === 'worst' && meta.ranks > 4 * HEAD_RANKS ? { x0: 0, x1: Math.max(meta.columns, 24), y0: 0, y1: HEAD_RANKS } : null;
+  }
   const grid = useRef<Grid | null>(null), kept = useRef<Kept>({ key: '', worstOf: null, worst: [], sheetKey: '', sheet: null });
   const placed = usePlaced(run);
   const view: Window = zoom ?? { x0: Math.max(0, meta.columns - Math.max(meta.columns, 1)), x1: Math.max(meta.columns, 24), y0: 0, y1: meta.ranks };
@@ -252,13 +257,13 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
     if (!at) return;
     const row = g.order.indexOf(Math.floor(at.rank / g.per));
     if (row < 0) return;
-    ctx.strokeStyle = color('text');
-    ctx.lineWidth = 1.5;
-    if (at.column >= 0) {
-      const scale = 2 ** g.level, column = Math.floor(at.column / scale) * scale;
-      const w = Math.max(4, toX(column + scale) - toX(column));
-      ctx.strokeRect(toX(column) + (w > 4 ? 0.5 : -1), y0 + row * tall + 0.5, w, Math.max(4, tall - 1));
-    } else ctx.strokeRect(LEFT + 0.5, y0 + row * tall + 0.5, px - 1, Math.max(4, tall - 1));
+    const scale = 2 ** g.level, column = Math.floor(at.column / scale) * scale, w = Math.max(4, toX(column + scale) - toX(column));
+    for (const [name, wide] of [['panel', 4], ['text', 1.5]] as const) { // to be seen on every colour
+      ctx.strokeStyle = color(name);
+      ctx.lineWidth = wide;
+      if (at.column >= 0) ctx.strokeRect(toX(column) + (w > 4 ? 0.5 : -1), y0 + row * tall + 0.5, w, Math.max(4, tall - 1));
+      else ctx.strokeRect(LEFT + 0.5, y0 + row * tall + 0.5, px - 1, Math.max(4, tall - 1));
+    }
   }
 
   function paintAxes(ctx: CanvasRenderingContext2D, g: Grid, y0: number, tall: number): void {
@@ -282,27 +287,56 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
       }
       ctx.fillText(g.per > 1 ? `${rank}+` : `${rank}`, LEFT - 8, y);
     }
-    ctx.textAlign = 'center';
-    const ticks = Math.max(2, Math.floor(px / 110));
-    let attempt = -1, drawn = -1;
-    for (let i = 0; i <= ticks; i++) {
-      const column = Math.min(meta.columns - 1, Math.floor(view.x0 + ((view.x1 - view.x0) * i) / ticks));
-      const at = tiles.column(column);
-      if (!at || column === drawn) continue;
-      drawn = column;
-      const x = toX(column);
-      if (x < LEFT - 1 || x > LEFT + px + 1) continue;
-      ctx.fillStyle = color('line');
-      ctx.fillRect(x, TOP + py, 1, 4);
-      ctx.fillStyle = color('dim');
-      const text = attempt >= 0 && at.attempt !== attempt ? `${count(at.step)} (${at.attempt})` : count(at.step);
-      ctx.fillText(text, Math.min(Math.max(x, LEFT + 14), LEFT + px - 18), TOP + py + 14);
-      attempt = at.attempt;
-    }
+    paintSteps(ctx);
     ctx.textAlign = 'left';
     ctx.fillStyle = color('faint');
     ctx.fillText('rank', 6, TOP - 12);
     ctx.fillText('step', 6, TOP + py + 14);
+  }
+
+  /* Round numbers of steps, and each column where another attempt begins. */
+  function paintSteps(ctx: CanvasRenderingContext2D): void {
+    const every = Math.max(1, niceTick(((view.x1 - view.x0) / px) * 90)), marks = new Map<number, string>();
+    let attempt = -1, before = 0;
+    for (let place = view.x0; place < view.x1 + every; place += every) {
+      const column = Math.min(meta.columns - 1, Math.floor(place)), at = tiles.column(column);
+      if (!at) continue;
+      if (attempt >= 0 && at.attempt !== attempt) {
+        const begin = attemptBegin(before, column, attempt), first = tiles.column(begin);
+        if (first) marks.set(begin, `${count(first.step)}, attempt ${first.attempt}`);
+      }
+      const round = column - (at.step % every), known = tiles.column(round);
+      if (known && known.attempt === at.attempt && known.step === at.step - (at.step % every)) marks.set(round, marks.get(round) ?? count(known.step));
+      attempt = at.attempt;
+      before = column;
+    }
+    ctx.textAlign = 'left';
+    let taken = 0;
+    // Attempts first: where there is room for one only, it is theirs.
+    for (const begins of [true, false]) {
+      for (const [column, text] of marks) {
+        const x = toX(column), wide = ctx.measureText(text).width;
+        if (text.includes('attempt') !== begins || x < LEFT - 1 || x > LEFT + px) continue;
+        ctx.fillStyle = color(begins ? 'faint' : 'line');
+        ctx.fillRect(x, begins ? TOP : TOP + py, 1, (begins ? py : 0) + 4);
+        const left = Math.min(Math.max(LEFT, x - (begins ? 0 : wide / 2)), LEFT + px - wide), free = begins ? left >= taken : ![...marks].some(([other, long]) =>
+          long.includes('attempt') && left + wide + 8 > toX(other) && left < toX(other) + ctx.measureText(long).width + 8);
+        if (!free) continue;
+        ctx.fillStyle = color('dim');
+        ctx.fillText(text, left, TOP + py + 14);
+        if (begins) taken = left + wide + 8;
+      }
+    }
+  }
+  /* The first column between two that has another attempt than the left one; columns that are not known yet come with a later picture. */
+  function attemptBegin(low: number, high: number, attempt: number): number {
+    while (high - low > 1) {
+      const middle = (low + high) >> 1, at = tiles.column(middle);
+      if (!at) return high;
+      if (at.attempt === attempt) low = middle;
+      else high = middle;
+    }
+    return high;
   }
 
   function paintMarks(ctx: CanvasRenderingContext2D): void {
@@ -315,11 +349,16 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
       ctx.fillStyle = color(state === 'bad' ? 'bad' : state === 'warn' ? 'warn' : 'over');
       ctx.fillRect(left, TOP - 9, Math.max(2, right - left), 3);
       ctx.beginPath();
-      ctx.moveTo(left, TOP - 16);
-      ctx.lineTo(left + 5, TOP - 22);
-      ctx.lineTo(left + 10, TOP - 16);
-      ctx.lineTo(left + 5, TOP - 10);
-      ctx.fill();
+      const shape = state === 'bad' ? [[0, -11], [5, -21], [10, -11]] : [[0, -16], [5, -22], [10, -16], [5, -10]]; // as everywhere on the page
+      if (state === 'over') {
+        ctx.arc(left + 5, TOP - 16, 4, 0, 7);
+        ctx.strokeStyle = ctx.fillStyle;
+        ctx.lineWidth = 1.5;
+        ctx.stroke();
+      } else {
+        for (const [dx, dy] of shape) ctx.lineTo(left + dx, TOP + dy);
+        ctx.fill();
+      }
       ctx.font = '11px ' + color('font');
       ctx.textAlign = 'left';
       ctx.textBaseline = 'middle';
@@ -423,16 +462,16 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
   return (
     <div class="heat">
       <div class="toolbar" role="toolbar" aria-label="Heatmap">
-        <label>Sort <select value={sort} onChange={(e) => setParams({ sort: e.currentTarget.value })}>
+        <label>Sort <select value={sort} onChange={(e) => { setParams({ sort: e.currentTarget.value }); setZoom(headOf(e.currentTarget.value as Sort)); }}>
           <option value="rank">by rank</option><option value="node">by node</option><option value="stage">by pipeline stage</option><option value="worst">worst first</option>
         </select></label>
         <span class="group">
           <button type="button" onClick={() => zoomBy(0.6)} aria-label="Zoom in">+</button>
           <button type="button" onClick={() => zoomBy(1.7)} aria-label="Zoom out">−</button>
-          <button type="button" onClick={() => setZoom(null)} aria-label="Show all steps" disabled={!zoom}>All</button>
+          <button type="button" onClick={() => setZoom(null)} aria-label="Show all ranks and steps" disabled={!zoom}>All</button>
           <button type="button" onClick={() => setZoom({ x0: Math.max(0, meta.columns - 120), x1: Math.max(120, meta.columns), y0: 0, y1: meta.ranks })}>Last 120</button>
         </span>
-        <span class="dim">{count(meta.ranks)} {meta.ranks === 1 ? 'rank' : 'ranks'} × {count(meta.columns)} steps{grid.current && grid.current.level > 0 ? `, each cell the worst of ${2 ** grid.current.level} steps${grid.current.per > 1 ? ` × ${grid.current.per} ranks` : ''}` : ''}</span>
+        <span class="dim">{view.y1 - view.y0 < meta.ranks ? `${count(Math.round(view.y1 - view.y0))} of ` : ''}{count(meta.ranks)} {meta.ranks === 1 ? 'rank' : 'ranks'} × {count(meta.columns)} steps{grid.current && grid.current.level > 0 ? `, each cell the worst of ${2 ** grid.current.level} steps${grid.current.per > 1 ? ` × ${grid.current.per} ranks` : ''}` : ''}</span>
         <Scale />
       </div>
       <div class="canvas" ref={box}>
@@ -450,8 +489,8 @@ function Sheet({ tiles, sort }: { tiles: Tiles; sort: Sort }) {
           </div>
         )}
       </div>
+      <Selected cell={selected} tiles={tiles} open={openTimeline} code={selected ? codeAt(selected) : 0} typical={typical} />
       <div class="columns heat-below">
-        <Selected cell={selected} tiles={tiles} open={openTimeline} code={selected ? codeAt(selected) : 0} typical={typical} />
         <Panel title="Worst ranks in view">
           {worst.length ? (
             <table class="rows"><thead><tr><th>Rank</th><th>Node</th><th class="num">Worst excess</th><th class="num">Slow steps</th></tr></thead>
@@ -508,23 +547,17 @@ function Scale() {
   );
 }
 
+/* What a click leads to: the step of that rank beside the median of its peers. */
 function Selected({ cell, tiles, open, code, typical }: { cell: Cell | null; tiles: Tiles; open: (cell: Cell) => void; code: number; typical: number }) {
   const at = cell && cell.column >= 0 ? tiles.column(cell.column) : null;
-  const row = cell ? rankOf.value.get(cell.rank) : undefined;
+  const beside = useMemo(() => (cell && cell.column >= 0 ? <Beside column={cell.column} rank={cell.rank} /> : null), [cell?.rank, cell?.column, cell === null]);
+  if (!cell) return <p class="hint dim">Click a cell, or use the arrow keys: its step appears here as a timeline.</p>;
+  const node = rankOf.value.get(cell.rank)?.node;
   return (
-    <Panel title="Selected cell">
-      {cell ? (
-        <>
-          <dl class="pairs">
-            <dt>Rank</dt><dd>{cell.rank}</dd>
-            <dt>Node</dt><dd>{row?.node ?? '–'}</dd>
-            <dt>Step</dt><dd>{at ? `${count(at.step)}, attempt ${at.attempt}` : '–'}</dd>
-            <dt>Excess</dt><dd>{describe(code, at?.median ?? typical)}</dd>
-            <dt>Median work</dt><dd>{seconds(at?.median)}</dd>
-          </dl>
-          {cell.column >= 0 && <button class="quiet" type="button" onClick={() => open(cell)}>Timeline beside its peers</button>}
-        </>
-      ) : <p class="dim">Click a cell, or use the arrow keys.</p>}
+    <Panel title={`Rank ${cell.rank}${at ? `, step ${count(at.step)}` : ''}`}
+      note={<>{[node, at && at.attempt > 0 ? `attempt ${at.attempt}` : '', describe(code, at?.median ?? typical), at ? `median of all ranks ${seconds(at.median)}` : ''].filter(Boolean).join(' · ')}</>}
+      actions={cell.column >= 0 ? <button class="quiet" type="button" onClick={() => open(cell)}>Whole timeline</button> : undefined}>
+      {beside ?? <p class="dim">Choose a step of this rank.</p>}
     </Panel>
   );
 }

@@ -5,12 +5,14 @@ import uPlot from 'uplot';
 import { BUCKETS } from './ledger';
 import { clock, gpuShort, gpuTime, percent, ranges, seconds, trim } from './format';
 import { firstSteps, ledger, ledgers, link, route, steps, verdicts, why } from './model';
+import { saved } from './source';
 import type { LedgerRow, Step } from './types';
 import { Mfu, MfuQuestion } from './mfu';
 import { color, Empty, Panel, Stat, theme } from './ui';
 import { sentence, severity } from './words';
 
 const AXIS = 48, LANES_SHOWN = 24; // pixels left of the chart; verdicts below it
+const LOSSES_MOST = 100; // that are averaged at each end, as in lockstep report
 
 /* Which kinds of verdicts explain a bucket. */
 const KINDS: Record<string, string[]> = {
@@ -99,8 +101,8 @@ function OverTime() {
   const rows = ledgers.value;
   useEffect(() => {
     const element = box.current;
-    if (!element || rows.length < 3) return;
     const { shown, times, parts } = intervalsOf(rows);
+    if (!element || times.length < 2) return;
     const width = element.clientWidth;
     const axis = { stroke: color('dim'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false }, font: `11px ${color('font')}` };
     const plot = new uPlot({
@@ -111,24 +113,32 @@ function OverTime() {
     }, [times, ...[...parts].reverse()], element); // from the top down: each area covers the lower part of the one before it
     return () => plot.destroy();
   }, [rows.length, theme.value]);
-  if (rows.length < 3) return <p class="dim">The ledger is written every five seconds; two intervals are needed.</p>;
   const { shown, times } = intervalsOf(rows);
+  if (times.length < 2) return <p class="dim">The ledger is written every five seconds; two intervals are needed.</p>;
   return (
     <>
       <div ref={box} class="chart" role="img" aria-label="Shares of the buckets over time, stacked" />
-      {times.length > 1 && <VerdictLanes from={times[0]} to={times[times.length - 1]} />}
+      <VerdictLanes from={times[0]} to={times[times.length - 1]} />
       <div class="keys" aria-hidden="true">{shown.map((b) => <span><i style={{ background: b.color }} />{b.name}</span>)}</div>
     </>
   );
 }
 
-/* Loss at both ends of the run, each the mean of a tenth of the steps, at most twenty; null where the program reports none. */
+/* Loss at both ends of the surviving lineage, each the mean of a twentieth of it, as lockstep report computes it; null: the program reports none. */
 function learned(): { first: number; last: number } | null {
-  const mean = (list: Step[]) => list.reduce((sum, s) => sum + (s.loss as number), 0) / list.length;
-  const told = (s: Step) => s.loss !== null && s.loss !== undefined;
-  const most = Math.max(1, Math.min(20, Math.floor(((steps.value[steps.value.length - 1]?.column ?? 0) + 1) / 10)));
-  const begin = firstSteps.value.filter(told).slice(0, most), end = steps.value.filter(told).slice(-most);
-  return begin.length && end.length && end[0].column > begin[begin.length - 1].column ? { first: mean(begin), last: mean(end) } : null;
+  const report = saved?.report;
+  if (report) return typeof report.loss_first === 'number' && typeof report.loss_last === 'number' ? { first: report.loss_first, last: report.loss_last } : null;
+  const told = (s: Step) => s.loss !== null && s.loss !== undefined, rows = new Map<number, Step>();
+  for (const s of [...firstSteps.value, ...steps.value]) rows.set(s.column, s);
+  const lineage: Step[] = [];
+  for (const s of [...rows.values()].sort((a, b) => b.column - a.column)) { // a step that a later attempt did again does not count
+    if (!lineage.length || s.step < lineage[lineage.length - 1].step) lineage.push(s);
+  }
+  const losses = lineage.filter(told).map((s) => s.loss as number);
+  const columns = lineage.length ? lineage[0].column + 1 : 0, all = rows.size < columns ? columns : losses.length; // the page has both ends of a long run
+  const ends = Math.min(Math.floor(all / 20) + 1, LOSSES_MOST, losses.length);
+  const mean = (list: number[]) => list.reduce((sum, loss) => sum + loss, 0) / list.length;
+  return losses.length > 1 ? { first: mean(losses.slice(-ends)), last: mean(losses.slice(0, ends)) } : null;
 }
 
 function Figures({ hours }: { hours: number }) {
@@ -150,11 +160,16 @@ function failed(): number {
   return w.restarts.filter((r) => r.status !== 0).length + (last ? 1 : 0);
 }
 
+/* Time in attempts: between two of them nothing can fail. */
+function exposure(wall: number): number {
+  return wall - (why.value?.restarts ?? []).reduce((sum, r) => sum + (r.parts?.start_s ?? 0), 0);
+}
+
 export function LedgerView() {
   const book = ledger.value;
   if (!book) return <Empty title="Nothing is accounted yet"><p>The ledger begins with the first step.</p></Empty>;
   const total = Object.values(book.buckets).reduce((a, b) => a + b, 0);
-  const failures = failed();
+  const failures = failed(), trained = exposure(book.wall_seconds);
   void route.value;
   return (
     <div class="ledger">
@@ -163,7 +178,7 @@ export function LedgerView() {
         <Stat name="Goodput" label={`Goodput: ${percent(book.goodput)}`} value={percent(book.goodput)} note="productive ÷ allocated GPU time" />
         <Stat name="ETTR" label={`ETTR: ${percent(book.ettr)}`} value={percent(book.ettr)} note="productive ÷ GPU time of the places that train" />
         <Stat name="Wasted" label={`Wasted: ${gpuTime(total - (book.buckets.productive ?? 0))}`} value={gpuShort(total - (book.buckets.productive ?? 0))} note="allocated − productive" />
-        <Stat name="MTTF" label={`MTTF: ${failures ? seconds(book.wall_seconds / failures) : 'no failure yet'}`} value={failures ? seconds(book.wall_seconds / failures) : '–'} note={failures ? `${seconds(book.wall_seconds)} ÷ ${failures} ${failures === 1 ? 'failure' : 'failures'}` : 'no failure yet'} />
+        <Stat name="MTTF" label={`MTTF: ${failures ? seconds(trained / failures) : 'no failure yet'}`} value={failures ? seconds(trained / failures) : '–'} note={failures ? `${seconds(trained)} of attempts ÷ ${failures} ${failures === 1 ? 'failure' : 'failures'}` : 'no failure yet'} />
         <Figures hours={total / 3600} />
       </div>
       <MfuQuestion />

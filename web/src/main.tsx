@@ -19,13 +19,15 @@ import './style.css';
 const TITLES: Record<View, string> = { now: 'Now', heatmap: 'Ranks × steps', timeline: 'Timeline', ledger: 'Ledger', nodes: 'Nodes', report: 'Score card', runs: 'Runs' };
 const KEYS: Record<string, View> = { '1': 'now', '2': 'heatmap', '3': 'timeline', '4': 'ledger', '5': 'nodes', '6': 'runs' };
 
+const keyOf = (view: View) => Object.keys(KEYS).find((key) => KEYS[key] === view);
+
 function Live() {
-  const state = connection.value;
+  const state = connection.value, ended = state === 'live' && why.value !== null && !why.value.alive;
   const text = {
-    connecting: 'connecting', live: why.value && !why.value.alive ? 'run ended' : 'live', lost: `connection lost ${ago(new Date(lostAt.value).toISOString(), clockNow.value)}, retrying`,
+    connecting: 'connecting', live: ended ? 'run ended' : 'live', lost: `connection lost ${ago(new Date(lostAt.value).toISOString(), clockNow.value)}, retrying`,
     denied: 'not logged in', saved: `saved ${saved?.made ?? ''}`,
   }[state];
-  return <span class={`connection ${state}`} role="status" aria-label={`Connection: ${text}`}><i />{text}</span>;
+  return <span class={`connection ${ended ? 'ended' : state}`} role="status" aria-label={`Connection: ${text}`}><i />{text}</span>;
 }
 
 function Top() {
@@ -45,7 +47,7 @@ function Top() {
       )}
       <nav aria-label="Views">
         {VIEWS.filter((v) => (v === 'runs' ? !saved : v === 'report' ? saved?.report : name)).map((v) => (
-          <a href={link(v)} aria-current={view === v ? 'page' : undefined}>{TITLES[v]}{v === 'now' && open.value.length > 0 && <span class="badge">{open.value.length}</span>}</a>
+          <a href={link(v)} aria-current={view === v ? 'page' : undefined} aria-keyshortcuts={keyOf(v)} title={keyOf(v) && `key ${keyOf(v)}`}>{TITLES[v]}{v === 'now' && open.value.length > 0 && <span class="badge">{open.value.length}</span>}</a>
         ))}
       </nav>
       <Live />

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { batch, computed, effect, signal } from '@preact/signals';
 import type { Check, Finding, LedgerRow, Ledger, MatrixMeta, Node, NodeState, Rank, Run, Step, Verdict, Why } from './types';
-import { connection, get, HttpError, listen, saved, type ServerEvent } from './source';
+import { clockSkew, connection, get, HttpError, listen, saved, type ServerEvent } from './source';
 
 export const VIEWS = ['now', 'heatmap', 'timeline', 'ledger', 'nodes', 'report', 'runs'] as const;
 export type View = (typeof VIEWS)[number];
@@ -65,7 +65,7 @@ export const matrix = signal<MatrixMeta | null>(null);
 export const trouble = signal('');
 export const judged = signal(0);
 export const clockNow = signal(saved ? +new Date(saved.made) : Date.now());
-if (!saved) setInterval(() => (clockNow.value = Date.now()), 1000);
+if (!saved) setInterval(() => (clockNow.value = Date.now() + clockSkew.value), 1000);
 
 export const ledger = computed<Ledger | null>(() => why.value?.ledger ?? run.value?.ledger ?? null);
 export const verdicts = computed<Verdict[]>(() => why.value?.verdicts ?? []);
@@ -80,9 +80,11 @@ export const rankOf = computed(() => {
 });
 
 const STEPS_KEPT = 3000;
+const LEDGERS_KEPT = 2000;
+export const CHECKS_READ = 1000;
 let current = '';
 
-async function pages<T extends { cursor: number }>(path: string, field: string, most: number): Promise<T[]> {
+async function pages<T>(path: string, field: string, most: number): Promise<T[]> {
   const rows: T[] = [];
   for (let after = 0; rows.length < most; ) {
     const answer = await get<Record<string, T[]> & { next: number | null }>(`${path}?limit=1000${after ? `&after=${after}` : ''}`);
@@ -126,19 +128,12 @@ async function readRun(name: string): Promise<void> {
     trouble.value = '';
   });
   await readSteps(path);
-  const [meta, all] = await Promise.all([
-    get<MatrixMeta>(`runs/${path}/matrix`).catch(() => null),
-    get<{ nodes: Node[] }>(`runs/${path}/nodes?limit=1000`),
-  ]);
-  if (current !== name) return;
-  batch(() => {
-    matrix.value = meta;
-    nodes.value = all.nodes;
-  });
+  const meta = await get<MatrixMeta>(`runs/${path}/matrix`).catch(() => null);
+  if (current === name) matrix.value = meta;
 }
 
 /* Where ranks are changes with an attempt only, and the rows of a large job are megabytes. */
-let rankAt = 0, rankAttempts = 0;
+let rankAt = 0, rankAttempts = 0, nodesAt = 0;
 async function readRanks(name: string): Promise<void> {
   const known = ranks.value.length, attempts = run.value?.attempts ?? 0;
   if (known && attempts === rankAttempts && Date.now() - rankAt < (known < 1000 ? 10000 : 60000)) return;
@@ -147,13 +142,22 @@ async function readRanks(name: string): Promise<void> {
   const rows = await pages<Rank>(`runs/${encodeURIComponent(name)}/ranks`, 'ranks', 300000);
   if (current === name) ranks.value = rows;
 }
+/* Their clocks change slowly, so only the view of nodes asks often. */
+async function readNodeRows(name: string, view: View): Promise<void> {
+  if (nodes.value.length && Date.now() - nodesAt < (view !== 'nodes' ? 30000 : nodes.value.length < 500 ? 0 : 5000)) return;
+  nodesAt = Date.now();
+  const rows = await pages<Node>(`runs/${encodeURIComponent(name)}/nodes`, 'nodes', 100000);
+  if (current === name) nodes.value = rows;
+}
 async function readLedgers(name: string): Promise<void> {
   const path = `runs/${encodeURIComponent(name)}`;
-  const rows = await get<{ ledgers: LedgerRow[] }>(`${path}/ledger?limit=1000&newest_first=true`);
+  // Over the whole run at first, then what comes; read anew when that has become long.
+  const known = ledgers.value.length < LEDGERS_KEPT ? ledgers.value : [];
+  const rows = await get<{ ledgers: LedgerRow[] }>(`${path}/ledger?${known.length ? `limit=1000&after=${known[known.length - 1].cursor}` : 'limit=500&spread=true'}`);
   const first = saved ? steps.value : firstSteps.value.length < 100 ? (await get<{ steps: Step[] }>(`${path}/steps?limit=100`)).steps : firstSteps.value;
   if (current !== name) return;
   batch(() => {
-    ledgers.value = [...rows.ledgers].sort((a, b) => a.cursor - b.cursor);
+    ledgers.value = [...(saved ? [] : known), ...rows.ledgers].sort((a, b) => a.cursor - b.cursor);
     firstSteps.value = first;
   });
 }
@@ -162,7 +166,7 @@ async function readNodes(name: string): Promise<void> {
   const path = `runs/${encodeURIComponent(name)}`;
   const [found, checked, states] = await Promise.all([
     get<{ findings: Finding[] }>(`${path}/findings?limit=200&newest_first=true`).catch(() => ({ findings: [] as Finding[] })),
-    get<{ checks: Check[] }>(`${path}/checks?limit=1000&newest_first=true`).catch(() => ({ checks: [] as Check[] })),
+    get<{ checks: Check[] }>(`${path}/checks?limit=${CHECKS_READ}&newest_first=true`).catch(() => ({ checks: [] as Check[] })),
     get<{ nodes: NodeState[] }>('node-states').catch(() => ({ nodes: [] as NodeState[] })),
   ]);
   if (current !== name) return;
@@ -186,6 +190,7 @@ export async function refresh(): Promise<void> {
     if (name) {
       await readRun(name);
       await readRanks(name);
+      await readNodeRows(name, view);
       if (view === 'ledger') await readLedgers(name);
       if (view === 'nodes') await readNodes(name);
     }
@@ -227,7 +232,7 @@ export function begin(): void {
     shown = next;
     if (name && name !== current) {
       current = name;
-      rankAt = 0;
+      rankAt = nodesAt = 0;
       batch(() => {
         why.value = null;
         run.value = null;

@@ -2,12 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useState } from 'preact/hooks';
 import { ago, clock, ranges, seconds, trim } from './format';
-import { checks, clockNow, findings, link, nodes, nodeStates, rankOf, route, verdicts, why } from './model';
+import { checks, CHECKS_READ, clockNow, findings, link, nodes, nodeStates, rankOf, route, verdicts, why } from './model';
 import type { Check, Node } from './types';
-import { Empty, Mark, Panel } from './ui';
+import { Empty, Mark, More, Panel } from './ui';
 
 const QUIET_S = 30;
 const MARKS: Record<string, string> = { ok: 'ok', limited: 'warn', failed: 'bad', unknown: 'unknown', info: 'over', warn: 'warn', error: 'bad', fatal: 'bad' };
+
+/* Nothing finer than the error is claimed. */
+function offset(n: Node): string {
+  if (!n.clock) return 'not known';
+  const { offset_seconds: by, error_seconds: error } = n.clock;
+  if (!by && !error) return 'reference';
+  return Math.abs(by) < error ? `within ${seconds(error)}` : `${seconds(by)} ± ${seconds(error)}`;
+}
 
 /* A node that says nothing is not a healthy one. */
 function stateOf(n: Node, alive: boolean): { mark: string; text: string } {
@@ -20,7 +28,8 @@ function stateOf(n: Node, alive: boolean): { mark: string; text: string } {
   if (silent) return { mark: 'unknown', text: 'silent' };
   if (!n.heard_time) return { mark: 'unknown', text: 'never heard' };
   const text = alive ? 'reports' : 'run ended';
-  return results.some((c) => c.state === 'ok') ? { mark: 'ok', text } : { mark: 'unknown', text: `${text}, not checked` };
+  if (results.some((c) => c.state === 'ok')) return { mark: 'ok', text };
+  return { mark: 'unknown', text: checks.value.length < CHECKS_READ ? `${text}, not checked` : text }; // else older checks are not known here
 }
 
 function Findings() {
@@ -52,7 +61,7 @@ const measured = (c: Check) => (c.value === null ? '–' : `${trim(c.value)}${c.
 function Checks() {
   const list = checks.value;
   return (
-    <Panel title="Checks" note={list.length ? `${list.length}` : undefined}>
+    <Panel title="Checks" note={list.length ? `${list.length}${list.length === CHECKS_READ ? ' newest' : ''}` : undefined}>
       {list.length ? (
         <table class="rows" aria-label="Checks">
           <thead><tr><th>Node</th><th>Device</th><th>Check</th><th>Stage</th><th>State</th><th class="num">Measured</th><th>Why</th><th>When</th></tr></thead>
@@ -72,11 +81,12 @@ function Checks() {
   );
 }
 
+const ROWS_SHOWN = 200;
 const WORST = ['bad', 'warn', 'unknown', 'ok'];
 
 export function Nodes() {
   const { run } = route.value;
-  const [filter, setFilter] = useState('');
+  const [filter, setFilter] = useState(''), [most, setMost] = useState(ROWS_SHOWN);
   if (!nodes.value.length) return <Empty title="No node has reported yet" />;
   const of = new Map<string, number[]>();
   for (const row of rankOf.value.values()) {
@@ -95,7 +105,7 @@ export function Nodes() {
         <table class="rows" aria-label="Nodes">
           <thead><tr><th>Node</th><th>State</th><th>Ranks</th><th>Last report</th><th class="num">Clock offset</th><th>Agent</th><th class="num">Findings</th><th>Verdicts</th></tr></thead>
           <tbody>
-            {shown.map(({ n, state }) => {
+            {shown.slice(0, most).map(({ n, state }) => {
               const mine = verdicts.value.filter((v) => v.nodes.includes(n.node));
               const list = (of.get(n.node) ?? []).sort((a, b) => a - b), found = findings.value.filter((f) => f.node === n.node).length;
               return (
@@ -104,7 +114,7 @@ export function Nodes() {
                   <td><Mark state={state.mark} /> {state.text}</td>
                   <td>{list.length ? ranges(list) : n.ranks}</td>
                   <td>{ago(n.heard_time, clockNow.value)}</td>
-                  <td class="num">{n.clock ? `${seconds(n.clock.offset_seconds)} ± ${seconds(n.clock.error_seconds)}` : 'not known'}</td>
+                  <td class="num">{offset(n)}</td>
                   <td>{n.version ?? '–'}</td>
                   <td class="num">{found}</td>
                   <td>{mine.length ? mine.slice(0, 3).map((v) => <a class="verdict-link" href={link('now', run, { verdict: v.id })}>{v.kind}{v.until_time ? ' (over)' : ''}</a>) : <span class="dim">none</span>}</td>
@@ -113,6 +123,7 @@ export function Nodes() {
             })}
           </tbody>
         </table>
+        <More shown={most} of={shown.length} what="nodes" more={setMost} />
       </Panel>
       <Findings />
       <Checks />

@@ -1,10 +1,10 @@
 // now.tsx - is the job healthy; if not: what is wrong, since when, why, what it costs, and what was done.
 // SPDX-License-Identifier: Apache-2.0
-import { useState } from 'preact/hooks';
-import { clock, count, dateTime, gpuShort, gpuTime, percent, ranges, seconds, trim } from './format';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { clock, count, dateTime, gpuShort, gpuTime, percent, ranges, seconds, span, trim } from './format';
 import { clockNow, judged, ledger, link, open, route, run, steps, verdicts, why } from './model';
 import type { Verdict, Why } from './types';
-import { Chip, Copy, Empty, Mark, Panel, Spark, Stat } from './ui';
+import { Chip, Copy, Empty, Mark, More, Panel, Spark, Stat } from './ui';
 import { comparison, sentence, severity, who } from './words';
 import { LedgerBar } from './ledger';
 
@@ -33,9 +33,8 @@ function Evidence({ v }: { v: Verdict }) {
       <ul class="evidence" aria-label="Evidence">
         {v.because.map((line) => (
           <li>
-            <span>{line.file ? `${line.file}:${line.line}: ` : ''}{line.what}</span>
+            <div><span>{line.file ? `${line.file}:${line.line}: ` : ''}{line.what}</span><Compare text={line.what} /></div>
             <Chip tone="source">{line.source}</Chip>
-            <Compare text={line.what} />
           </li>
         ))}
       </ul>
@@ -63,9 +62,9 @@ function Evidence({ v }: { v: Verdict }) {
   );
 }
 
-function Fact({ name, label, children, note }: { name: string; label: string; children: preact.ComponentChildren; note?: string }) {
+function Fact({ name, label, children, note, wide }: { name: string; label: string; children: preact.ComponentChildren; note?: string; wide?: boolean }) {
   return (
-    <div class="fact" role="group" aria-label={label}>
+    <div class={wide ? 'fact wide' : 'fact'} role="group" aria-label={label}>
       <dt>{name}</dt>
       <dd>{children}</dd>
       {note && <small>{note}</small>}
@@ -89,7 +88,9 @@ export function checkpointOf(v: Verdict): string {
 function decided(v: Verdict): { text: string; state: string } | null {
   const d = (why.value?.decisions ?? []).filter((one) => one.answers === v.id && one.action !== 'alert').pop();
   if (!d) return null;
-  return d.state === 'dry-run' ? { text: `would ${d.action.replace(/-/g, ' ')}: ${d.why ?? 'no reason recorded'}`, state: 'dry run' } : { text: `${d.action.replace(/-/g, ' ')}: ${d.why ?? ''}`, state: d.outcome ?? d.state };
+  const rule = /^([a-z0-9][a-z0-9-]*): (.*)$/s.exec(d.why ?? ''); // "RULE: reason"
+  const text = `${d.action.replace(/-/g, ' ')}${rule ? `, by the rule ${rule[1]}: ${rule[2]}` : d.why ? `: ${d.why}` : ''}`;
+  return d.state === 'dry-run' ? { text: `would ${text}`, state: 'dry run' } : { text, state: d.outcome ?? d.state };
 }
 
 function Facts({ v }: { v: Verdict }) {
@@ -102,12 +103,12 @@ function Facts({ v }: { v: Verdict }) {
   return (
     <dl class="facts">
       <Fact name="Which" label={`Which rank: ${who(v)}`} note={v.device ?? v.group ?? undefined}>{who(v)}</Fact>
-      <Fact name="Since" label={`Since when: ${since}`} note={v.until_time ? `over after ${seconds(lasted)}` : v.since_time ? `for ${seconds(Math.max(0, Math.round(lasted)))}` : undefined}>
+      <Fact name="Since" label={`Since when: ${since}`} note={v.until_time ? `over after ${span(lasted)}` : v.since_time ? `for ${span(lasted)}` : undefined}>
         step {v.since_step}{v.since_time && <span class="dim"> · {clock(v.since_time)}</span>}
       </Fact>
       <Fact name="Cost" label={`What it cost: ${cost}`} note={v.cost.seconds_per_step > 0 ? `${seconds(v.cost.seconds_per_step)} of each step` : undefined}>{cost}</Fact>
-      <Fact name="Done" label={`What was done: ${done}`}>{act ? <>{act.text} <Chip>{act.state}</Chip></> : <span class="dim">{nothing}</span>}</Fact>
       {from && <Fact name={checkpointOf(v) ? 'Resumed from' : 'Can continue from'} label={`Which checkpoint: ${from}`}>checkpoint of {from}</Fact>}
+      <Fact wide={!!act && act.text.length > 30} name={act?.state === 'dry run' ? 'Would be done' : 'Done'} label={`What was done: ${done}`}>{act ? <>{act.text} <Chip>{act.state}</Chip></> : <span class="dim">{nothing}</span>}</Fact>
     </dl>
   );
 }
@@ -116,9 +117,12 @@ export function Card({ v, expanded }: { v: Verdict; expanded: boolean }) {
   const [shown, setShown] = useState(expanded);
   const state = severity(v);
   const at = `v-${v.id}`;
-  const linked = route.value.params.get('verdict') === v.id;
+  const linked = route.value.params.get('verdict') === v.id, box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (linked) box.current?.scrollIntoView({ block: 'nearest' });
+  }, [linked]);
   return (
-    <article class={`card ${state} ${linked ? 'linked' : ''}`} id={at} aria-label={`${v.kind}: ${sentence(v)}${v.until_time ? ', over' : ''}`}>
+    <article ref={box} class={`card ${state} ${linked ? 'linked' : ''}`} id={at} aria-label={`${v.kind}: ${sentence(v)}${v.until_time ? ', over' : ''}`}>
       <header>
         <Mark state={state} size={14} />
         <span class="kind">{v.kind}</span>
@@ -212,7 +216,7 @@ function Numbers() {
   const resumed = verdicts.value.map(checkpointOf).find((text) => text);
   const saved = why.value?.checkpoint;
   const verified = saved ? `step ${saved.step}` : [...verdicts.value].sort((a, b) => b.decided_step - a.decided_step).map(verifiedOf).find((text) => text);
-  const newest = resumed ? `the newest restart began at ${resumed}` : '';
+  const newest = resumed ? `restarted from ${resumed}` : '';
   const loss = losses.length ? trim4(losses[losses.length - 1]) : '–';
   const r = run.value;
   return (
@@ -226,7 +230,7 @@ function Numbers() {
       </Stat>
       <Stat name="Goodput" label={`Goodput: ${book && book.goodput !== null ? percent(book.goodput) : 'not known'}`} value={book ? percent(book.goodput) : '–'}
         note={book ? `of ${gpuShort(book.wall_seconds * book.ranks)} allocated` : undefined} />
-      <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${gpuTime(cost)}`} value={gpuShort(cost)} note={verdicts.value.length === 1 ? 'of 1 verdict' : `of ${verdicts.value.length} verdicts`} />
+      <Stat name="Cost of verdicts" label={`Cost of all verdicts: ${cost || !verdicts.value.length ? gpuTime(cost) : 'not priced'}`} value={cost || !verdicts.value.length ? gpuShort(cost) : 'not priced'} note={verdicts.value.length === 1 ? 'of 1 verdict' : `of ${verdicts.value.length} verdicts`} tone={cost || !verdicts.value.length ? '' : 'unknown'} />
       <Stat name="Last verified checkpoint" label={`Last verified checkpoint: ${verified ?? 'not observed'}${newest ? `; ${newest}` : ''}`} value={verified ?? 'not observed'}
         tone={verified ? '' : 'unknown'} note={newest || (saved ? `read back by all ranks in ${seconds(saved.verify_seconds)}` : verified ? 'by all ranks, as of the last failure' : 'the ranks report none')} />
     </div>
@@ -278,7 +282,7 @@ function Side() {
       </Panel>
       <Panel title="Restarts" note={w.counts.attempts > 1 ? `${w.counts.attempts} attempts` : undefined}>
         {w.restarts.length ? (
-          <ul class="plain">{w.restarts.map((r) => <li>attempt {r.attempt} ended: rank {r.culprit} {r.why}</li>)}</ul>
+          <ul class="plain">{w.restarts.map((r) => <li>attempt {r.attempt} ended: {r.culprit === null ? '' : `rank ${r.culprit} `}{r.why}</li>)}</ul>
         ) : (
           <p class="dim">none</p>
         )}
@@ -295,7 +299,10 @@ function Side() {
   );
 }
 
+const CARDS_SHOWN = 50, EXPANDED = 5; // of open verdicts; the others open by a click
+
 export function Now() {
+  const [most, setMost] = useState(CARDS_SHOWN);
   const w = why.value;
   if (!w) return <Empty title="Reading the run …" />;
   const wrong = open.value, over = verdicts.value.filter((v) => v.until_time);
@@ -306,9 +313,11 @@ export function Now() {
       <Numbers />
       <div class="columns">
         <main>
-          {wrong.map((v) => <Card key={v.id} v={v} expanded />)}
+          {wrong.slice(0, most).map((v, i) => <Card key={v.id} v={v} expanded={i < EXPANDED || v.id === asked} />)}
+          <More shown={most} of={wrong.length} what="open verdicts" more={setMost} />
           {over.length > 0 && <h2 class="section">Over <span class="dim">{over.length}</span></h2>}
-          {over.map((v, i) => <Card key={v.id} v={v} expanded={v.id === asked || (!wrong.length && i === 0)} />)}
+          {over.filter((v, i) => i < most || v.id === asked).map((v, i) => <Card key={v.id} v={v} expanded={v.id === asked || (!wrong.length && i === 0)} />)}
+          <More shown={most} of={over.length} what="verdicts" more={setMost} />
           {!verdicts.value.length && (
             <div class="calm">
               <p>No verdict{w.alive ? ' so far' : ''}.</p>

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { count, dateTime, percent } from './format';
 import { link, runs } from './model';
-import { Empty, Mark, Panel } from './ui';
+import { Empty, Mark, More, Panel } from './ui';
 import type { Run } from './types';
 
 function state(r: Run): string {
@@ -14,7 +14,7 @@ function state(r: Run): string {
 }
 
 export function Runs() {
-  const [filter, setFilter] = useState('');
+  const [filter, setFilter] = useState(''), [most, setMost] = useState(200);
   const all = runs.value;
   if (!all) return <Empty title="Reading the runs …" />;
   if (!all.length) return (
@@ -30,7 +30,7 @@ export function Runs() {
       <table class="rows">
         <thead><tr><th>Run</th><th>State</th><th class="num">Ranks</th><th class="num">Steps</th><th class="num">Open</th><th class="num">Verdicts</th><th class="num">Goodput</th><th>Began</th><th>Command</th></tr></thead>
         <tbody>
-          {shown.map((r) => (
+          {shown.slice(0, most).map((r) => (
             <tr>
               <td><a href={link('now', r.run)}><b>{r.run}</b></a></td>
               <td><Mark state={state(r)} /> {r.state}{r.status ? ` (${r.status})` : ''}</td>
@@ -41,6 +41,7 @@ export function Runs() {
           ))}
         </tbody>
       </table>
+      <More shown={most} of={shown.length} what="runs" more={setMost} />
     </Panel>
   );
 }

@@ -1,6 +1,6 @@
 // score_view.tsx - the score card of a saved page: for people who pay, beside figures that others have published.
 // SPDX-License-Identifier: Apache-2.0
-import { gpuShort, gpuTime, percent, seconds, trim } from './format';
+import { count, gpuShort, gpuTime, percent, seconds, trim } from './format';
 import { link } from './model';
 import { saved } from './source';
 import type { Score } from './types';
@@ -29,12 +29,12 @@ function rows(s: Score): Row[] {
     { name: 'Input wait at spikes', field: 'data_p50_at_spikes_s', show: seconds, note: spikes === null ? undefined : `${s.spikes} steps over 1.5 times the median; ${seconds(plain)} otherwise` },
     { name: 'Checkpoint', field: 'checkpoint_p50_s', show: seconds, note: spread === null ? undefined : `median of ${s.checkpoints}; p99 ${seconds(number('checkpoint_p99_s'))}, standard deviation ${seconds(spread)}` },
     { name: 'Pauses per hour', field: 'pauses_per_hour', show: trim, note: `${s.pauses} in all` },
-    { name: 'Learning velocity', field: 'learning_velocity', show: (n) => `${n.toPrecision(3)} per GPU-hour`, note: money === null ? undefined : `${money.toPrecision(3)} per unit of money` },
+    { name: 'Learning velocity', field: 'learning_velocity', show: (n) => `${n.toPrecision(3)} per GPU-hour`, note: [number('loss_first') === null ? '' : `(loss ${trim(number('loss_first')!)} − ${trim(number('loss_last')!)}) ÷ allocated GPU-hours`, money === null ? '' : `${money.toPrecision(3)} per unit of money`].filter(Boolean).join('; ') },
   ];
 }
 
 function published(s: Score, field: string, show: (n: number) => string): string {
-  return s.published.filter((p) => p.field === field).map((p) => `${p.low === p.high ? show(p.low) : `${show(p.low)} to ${show(p.high)}`}${p.gpus ? ` at ${p.gpus} GPUs` : ''}`).join('; ');
+  return s.published.filter((p) => p.field === field).map((p) => `${p.low === p.high ? show(p.low) : `${show(p.low)} to ${show(p.high)}`}${p.gpus ? ` at ${count(p.gpus)} GPUs` : ''}`).join('; ');
 }
 
 export function ScoreView() {
@@ -50,7 +50,7 @@ export function ScoreView() {
               const value = s[r.field] as number | null;
               return (
                 <tr>
-                  <td><b>{r.name}</b></td><td class="num">{value === null ? <span class="dim">not known</span> : r.show(value)}</td>
+                  <td class="name"><b>{r.name}</b></td><td class="num">{value === null ? <span class="dim">not known</span> : r.show(value)}</td>
                   <td class="dim">{[value === null ? s.unknown[r.field] : '', r.note].filter(Boolean).join('; ')}</td><td class="dim">{published(s, r.field, r.show) || '–'}</td>
                 </tr>
               );

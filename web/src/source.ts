@@ -23,6 +23,9 @@ export const saved: Saved | null = (() => {
 export const connection = signal<Connection>(saved ? 'saved' : 'connecting');
 export const lostReason = signal('');
 export const lostAt = signal(0);
+/* How far the controller's clock is ahead of this browser's, in ms: a node is not silent because a laptop's clock is wrong. */
+export const clockSkew = signal(0);
+const SKEW_LEAST_MS = 3000; // the header has whole seconds, and the answer took a while
 
 const KEY = 'lockstep-key';
 let key = '';
@@ -53,6 +56,8 @@ function headers(): Record<string, string> {
 
 async function request(path: string, signal?: AbortSignal): Promise<Response> {
   const response = await fetch(`api/v1/${path}`, { headers: headers(), credentials: 'same-origin', cache: 'no-cache', signal });
+  const ahead = Date.parse(response.headers.get('Date') ?? '') - Date.now();
+  if (isFinite(ahead)) clockSkew.value = Math.abs(ahead) < SKEW_LEAST_MS ? 0 : ahead;
   if (response.ok) return response;
   let text = response.statusText;
   try {
@@ -126,7 +131,7 @@ export async function listen(handle: (event: ServerEvent) => void): Promise<neve
     } catch (error) {
       clearTimeout(alive);
       removeEventListener('offline', cut);
-      if (connection.value !== 'lost') lostAt.value = Date.now();
+      if (connection.value !== 'lost') lostAt.value = Date.now() + clockSkew.value;
       lostReason.value = error instanceof Error ? error.message : '';
       connection.value = 'lost';
     }

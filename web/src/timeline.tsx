@@ -12,8 +12,8 @@ import { color, Empty, Panel, theme } from './ui';
 
 const LEFT = 132, LANE = 15, GAP = 9, TOP = 24, PEERS_READ = 31, PEERS_SHOWN = 5;
 const COLORS: Record<string, string> = {
-  data: '#c9b83f', forward: '#4f8fd0', backward: '#6f7fd8', optimizer: '#3d9a82', checkpoint: '#8b7fd6', eval: '#5f9ea0', gc: '#b5446e', init: '#7a8699',
-  'comm-init': '#7a8699', compile: '#a0522d', collective: '#d98a3d', p2p: '#cf6f6f', other: '#7a8699',
+  data: '#c9b83f', forward: '#4f8fd0', backward: '#6f7fd8', optimizer: '#3d9a82', checkpoint: '#8b7fd6', eval: '#5f9ea0', gc: '#c9638c', init: '#7a8699',
+  'comm-init': '#7a8699', compile: '#bd6a45', collective: '#d98a3d', p2p: '#cf6f6f', other: '#7a8699',
 };
 const colorOf = (item: Item) => COLORS[item.kind === 'collective' || item.kind === 'p2p' ? item.kind : item.name] ?? COLORS.other;
 
@@ -94,25 +94,59 @@ function useColumn(run: string): { column: number | null; rank: number } {
   return { column: frozen.current ? frozen.current.column : null, rank: worst };
 }
 
+/* The step of a rank and of those beside it.  It is asked for once the choice rests: a key that is held moves it fast. */
+function useDetail(run: string, column: number | null, rank: number, chosen: string | null, restMs: number): { detail: StepDetail | null; error: string } {
+  const [detail, setDetail] = useState<StepDetail | null>(null);
+  const [error, setError] = useState('');
+  const known = rankOf.value.size > 0;
+  useEffect(() => {
+    let stale = false;
+    const ask = () => {
+      const others = chosenRanks(chosen).filter((r) => r !== rank), list = [rank, ...(others.length ? others : peersOf(rank))];
+      void get<StepDetail>(`runs/${encodeURIComponent(run)}/steps/${column}?ranks=${list.join()}`)
+        .then((answer) => { // a saved page has the ranks that it has
+          const asked = answer.ranks.filter((r) => list.includes(r.rank));
+          if (!stale) setDetail(asked.length > 1 ? { ...answer, ranks: asked } : answer);
+        })
+        .catch((e: unknown) => { if (!stale) { setDetail(null); setError(e instanceof HttpError ? e.message : 'the controller does not answer'); } });
+    };
+    setError('');
+    if (column === null || column < 0 || !known) return;
+    const timer = setTimeout(ask, restMs);
+    return () => { stale = true; clearTimeout(timer); };
+  }, [run, column, rank, known, chosen]);
+  return { detail: detail && detail.column === column ? detail : null, error };
+}
+
+/* Ranks that did the same, on the common clock, beside the median of all peers that were read. */
+function rowsOf(mine: RankStep, middle: ReturnType<typeof typical>, shown: RankStep[]): Row[] {
+  const offset = new Map(nodes.value.map((n) => [n.node, n.clock?.offset_seconds ?? 0]));
+  const at = (r: RankStep) => r.begin_seconds - (offset.get(rankOf.value.get(r.rank)?.node ?? '') ?? 0);
+  const first = Math.min(at(mine), ...shown.map(at));
+  const row = (r: RankStep): Row => ({ title: `rank ${r.rank}`, note: rankOf.value.get(r.rank)?.node ?? '', rank: r.rank, begin: at(r) - first, lanes: lanesOf(r.items), step: r });
+  const rows = [row(mine)];
+  if (middle) rows.push({ title: `median of ${middle.of}`, note: 'peers', rank: -1, begin: at(mine) - first, lanes: lanesOf(middle.step.items), step: null });
+  return [...rows, ...shown.map(row)];
+}
+
+/* Below the heatmap: the step of the chosen cell beside the median of the rank's peers. */
+export function Beside({ column, rank }: { column: number; rank: number }) {
+  const { detail, error } = useDetail(route.value.run, column, rank, null, 150);
+  const mine = detail?.ranks.find((r) => r.rank === rank);
+  const middle = useMemo(() => (mine && detail ? typical(mine, detail.ranks.filter((r) => r.rank !== rank)) : null), [mine]);
+  if (error) return <p class="dim">No timeline of this step: {error}.</p>;
+  if (!detail) return <p class="dim">Reading the step …</p>;
+  if (!mine) return <p class="dim">Rank {rank} has not sent this step.</p>;
+  return <Lines rows={rowsOf(mine, middle, [])} mine={mine} label={`rank ${rank}${middle ? ` beside the median of ${middle.of} ${middle.of === 1 ? 'peer' : 'peers'}` : ''}. Plus and minus zoom.`} />;
+}
+
 export function Timeline() {
   const { run } = route.value;
   const { column, rank } = useColumn(run);
-  const [detail, setDetail] = useState<StepDetail | null>(null);
-  const [error, setError] = useState('');
-  const known = rankOf.value.size > 0, chosen = route.value.params.get('ranks');
-  useEffect(() => {
-    let stale = false;
-    setError('');
-    if (column === null || column < 0 || !known) return;
-    const others = chosenRanks(chosen).filter((r) => r !== rank), list = [rank, ...(others.length ? others : peersOf(rank))];
-    void get<StepDetail>(`runs/${encodeURIComponent(run)}/steps/${column}?ranks=${list.join()}`)
-      .then((answer) => { if (!stale) setDetail(answer); })
-      .catch((e: unknown) => { if (!stale) { setDetail(null); setError(e instanceof HttpError ? e.message : 'the controller does not answer'); } });
-    return () => { stale = true; };
-  }, [run, column, rank, known, chosen]);
+  const { detail, error } = useDetail(run, column, rank, route.value.params.get('ranks'), 0);
   if (column === -1) return <Empty title="No such step"><p>The run has no step {route.value.params.get('step')}.</p></Empty>;
   if (error) return <Empty title="No timeline of this step"><p>{error}</p><p><a href={link('heatmap')}>Choose another on the heatmap</a></p></Empty>;
-  if (!detail || detail.column !== column) return <Empty title="Reading the step …" />;
+  if (!detail || column === null) return <Empty title="Reading the step …" />;
   const mine = detail.ranks.find((r) => r.rank === rank);
   if (!mine) return <Empty title={`Rank ${rank} has not sent this step`}><p><a href={link('heatmap')}>Choose another on the heatmap</a></p></Empty>;
   return <Step mine={mine} peers={detail.ranks.filter((r) => r.rank !== rank)} column={column} />;
@@ -122,14 +156,8 @@ function Step({ mine, peers, column }: { mine: RankStep; peers: RankStep[]; colu
   const { run } = route.value;
   const [all, setAll] = useState(false);
   const middle = useMemo(() => typical(mine, peers), [mine, peers]);
-  const offset = new Map(nodes.value.map((n) => [n.node, n.clock?.offset_seconds ?? 0]));
-  const at = (r: RankStep) => r.begin_seconds - (offset.get(rankOf.value.get(r.rank)?.node ?? '') ?? 0);
   const chosen = route.value.params.get('ranks') ?? '';
   const shown = peers.slice(0, all || chosen ? PEERS_READ : PEERS_SHOWN);
-  const first = Math.min(at(mine), ...shown.map(at));
-  const rows: Row[] = [{ title: `rank ${mine.rank}`, note: rankOf.value.get(mine.rank)?.node ?? '', rank: mine.rank, begin: at(mine) - first, lanes: lanesOf(mine.items), step: mine }];
-  if (middle) rows.push({ title: `median of ${middle.of}`, note: 'peers', rank: -1, begin: at(mine) - first, lanes: lanesOf(middle.step.items), step: null });
-  for (const p of shown) rows.push({ title: `rank ${p.rank}`, note: rankOf.value.get(p.rank)?.node ?? '', rank: p.rank, begin: at(p) - first, lanes: lanesOf(p.items), step: p });
   const move = (by: number) => setParams({ column: Math.max(0, column + by), step: undefined, rank: mine.rank, attempt: undefined });
   return (
     <div class="timeline">
@@ -148,7 +176,7 @@ function Step({ mine, peers, column }: { mine: RankStep; peers: RankStep[]; colu
         <span class="dim">{seconds(mine.seconds)} long, {seconds(mine.own_seconds)} own work{middle ? `, peers ${seconds(middle.step.own_seconds)}` : ''}{mine.host_view ? ', host view' : ''}{mine.complete ? '' : ', incomplete'}</span>
         <a class="quiet right" href={link('heatmap', run, { rank: mine.rank, column })}>On the heatmap</a>
       </div>
-      <Lines rows={rows} mine={mine} />
+      <Lines rows={rowsOf(mine, middle, shown)} mine={mine} label={`rank ${mine.rank} and ${shown.length} peers. The table below has the numbers. Plus and minus zoom.`} />
       <Differences mine={mine} middle={middle} />
     </div>
   );
@@ -158,7 +186,7 @@ function Step({ mine, peers, column }: { mine: RankStep; peers: RankStep[]; colu
 
 interface Box { x: number; y: number; w: number; item: Item; row: Row }
 
-function Lines({ rows, mine }: { rows: Row[]; mine: RankStep }) {
+function Lines({ rows, mine, label }: { rows: Row[]; mine: RankStep; label: string }) {
   const canvas = useRef<HTMLCanvasElement>(null), box = useRef<HTMLDivElement>(null), boxes = useRef<Box[]>([]);
   const [width, setWidth] = useState(1000);
   const [tip, setTip] = useState<{ x: number; y: number; box: Box } | null>(null);
@@ -251,24 +279,24 @@ function Lines({ rows, mine }: { rows: Row[]; mine: RankStep }) {
     ctx.beginPath();
     ctx.rect(LEFT, 0, px + 8, height);
     ctx.clip();
-    ctx.strokeStyle = ctx.fillStyle = color('text');
-    ctx.lineWidth = 1;
+    ctx.fillStyle = color('text');
     for (const group of byKey.values()) {
       const last = group.reduce((a, b) => (b.row.begin + b.item.start_seconds > a.row.begin + a.item.start_seconds ? b : a));
       const own = group.find((b) => b.row.rank === mine.rank);
       const from = own && own !== last ? [own] : own === last ? group.filter((b) => b !== last) : [];
       for (const b of from) {
         if (last.row.begin + last.item.start_seconds - b.row.begin - b.item.start_seconds < mine.seconds * 0.02) continue;
-        const up = last.y < b.y, y1 = b.y + LANE / 2 - 1, y2 = last.y + (up ? LANE - 3 : 0);
-        ctx.globalAlpha = 0.55;
+        // Straight, at the moment when the last one came: until there the others have waited.
+        const up = last.y < b.y, y1 = b.y + (LANE - 3) / 2, y2 = last.y + (up ? LANE - 3 : 0);
+        ctx.globalAlpha = 0.7;
+        ctx.fillRect(Math.round(last.x), Math.min(y1, y2), 1, Math.abs(y2 - y1));
         ctx.beginPath();
-        ctx.moveTo(b.x, y1);
-        ctx.bezierCurveTo(b.x + (last.x - b.x) * 0.6, y1, last.x, y1, last.x, y2 + (up ? 4 : -4));
-        ctx.stroke();
+        ctx.arc(last.x + 0.5, y1, 2.5, 0, 7);
+        ctx.fill();
         ctx.beginPath();
-        ctx.moveTo(last.x, y2);
-        ctx.lineTo(last.x - 3, y2 + (up ? 5 : -5));
-        ctx.lineTo(last.x + 3, y2 + (up ? 5 : -5));
+        ctx.moveTo(last.x + 0.5, y2);
+        ctx.lineTo(last.x - 3, y2 + (up ? 6 : -6));
+        ctx.lineTo(last.x + 4, y2 + (up ? 6 : -6));
         ctx.fill();
       }
     }
@@ -312,7 +340,7 @@ function Lines({ rows, mine }: { rows: Row[]; mine: RankStep }) {
     <>
       <div class="canvas" ref={box}>
         <canvas ref={canvas} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="img" onMouseMove={onMove} onMouseLeave={() => setTip(null)} onKeyDown={onKey}
-          aria-label={`Timeline of step ${mine.step}: rank ${mine.rank} and ${rows.filter((r) => r.rank >= 0).length - 1} peers. The table below has the numbers. Plus and minus zoom.`} />
+          aria-label={`Timeline of step ${mine.step}: ${label}`} />
         {tip && (
           <div class="tip" style={{ left: `${Math.min(tip.x + 14, width - 240)}px`, top: `${tip.y + 14}px` }}>
             <b>{tip.box.item.name}</b> <span class="dim">{tip.box.row.title}</span><br />
@@ -322,7 +350,7 @@ function Lines({ rows, mine }: { rows: Row[]; mine: RankStep }) {
           </div>
         )}
       </div>
-      <div class="keys" aria-hidden="true">{names.map((name) => <span><i style={{ background: COLORS[name] ?? COLORS.other }} />{name}</span>)}<span class="dim">arrows lead to the rank that came last · shift and wheel zoom</span></div>
+      <div class="keys" aria-hidden="true">{names.map((name) => <span><i style={{ background: COLORS[name] ?? COLORS.other }} />{name}</span>)}<span class="dim">{rows.some((r) => r.rank >= 0 && r.rank !== mine.rank) ? 'arrows lead to the rank that came last · ' : ''}shift and wheel zoom</span></div>
     </>
   );
 }
@@ -332,7 +360,7 @@ function clip(ctx: CanvasRenderingContext2D, text: string, width: number): strin
   while (text.length > 1 && ctx.measureText(`${text}…`).width > width) text = text.slice(0, -1);
   return `${text}…`;
 }
-function niceTick(least: number): number {
+export function niceTick(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * (least / power <= 1 ? 1 : least / power <= 2 ? 2 : least / power <= 5 ? 5 : 10);
 }
@@ -349,7 +377,7 @@ function Differences({ mine, middle }: { mine: RankStep; middle: { step: RankSte
     row.n += item.count;
     sums.set(name, row);
   });
-  const rows = [...sums.values()].sort((a, b) => Math.abs(b.own - b.peers) - Math.abs(a.own - a.peers));
+  const rows = [...sums.values()].sort((a, b) => b.own - b.peers - (a.own - a.peers)); // what takes longer first; waiting less follows from it
   return (
     <Panel title={middle ? `Rank ${mine.rank} beside the median of ${middle.of} peers` : `Rank ${mine.rank}`} note={middle ? undefined : 'no peer did the same operations in the same order'}>
       <table class="rows">

@@ -21,7 +21,7 @@ export interface Why {
   run: string; alive: boolean; state: string; status: number | null; unexplained: boolean;
   standstill_seconds?: number; lost_share?: number; checkpoint?: { step: number; bytes: number; verify_seconds: number } | null;
   verdicts: Verdict[]; ledger: Ledger | null; decisions?: Decision[];
-  restarts: { attempt: number; culprit: number; status: number; why: string }[];
+  restarts: { attempt: number; culprit: number | null; status: number; why: string; parts?: { start_s: number } }[]; // start_s: from its end to the next attempt
   environment?: { ranks: number; difference_count: number; change_count: number };
   counts: Record<string, number>;
 }

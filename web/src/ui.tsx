@@ -129,3 +129,9 @@ export function Panel({ title, note, children, actions }: { title: string; note?
     </section>
   );
 }
+
+/* The end of a long list: what is not shown yet is counted. */
+export function More({ shown, of, what, more }: { shown: number; of: number; what: string; more: (most: number) => void }) {
+  if (of <= shown) return null;
+  return <button class="quiet more" type="button" onClick={() => more(shown * 4)}>Show more: {of - shown} {what} are not shown</button>;
+}

@@ -1,6 +1,7 @@
 // edge.mjs CASE URL TOKEN [RUN] - the page where there is little, much, nothing, or somebody hostile.
 // SPDX-License-Identifier: Apache-2.0
 import { writeFileSync, existsSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
 import { linkOf, openBrowser, result, until } from './browser.mjs';
 
 const [what, url, token, run, flag] = process.argv.slice(2);
@@ -37,7 +38,9 @@ const cases = {
     result(await seen(page.getByRole('table', { name: 'Findings' }).getByRole('row', { name: /one0 GPU 3 .*xid 79 error the GPU of one0 has fallen off the bus/ })), 'with what its sensors found');
     result(await seen(page.getByRole('table', { name: 'Checks' }).getByRole('row', { name: /one0 node memory prolog .*failed 1\.50 GB\/s slower than/ })), 'and what its checks said');
     await page.goto(`${url}/#/run/${run}/ledger`);
-    result(await seen(page.getByRole('group', { name: /^Learning velocity: [\d.]+(e\+\d+)? per GPU-hour/ })), 'the loss gives a learning velocity');
+    const velocity = page.getByRole('group', { name: /^Learning velocity: [\d.]+(e\+\d+)? per GPU-hour/ });
+    const shown = (await seen(velocity)) ? parseFloat((await velocity.getAttribute('aria-label')).split(': ')[1]) : 0;
+    result(Math.abs(shown - flag) < flag / 100, 'the loss gives the learning velocity of lockstep report', `${shown}, expected ${flag}`);
     result(await seen(page.getByRole('group', { name: /^MFU: not known/ })), 'and what is not known is said');
   },
 
@@ -78,6 +81,15 @@ const cases = {
     await page.goto(`${url}/#/run/${run}/timeline?rank=9001&step=12&ranks=0-2,16383`);
     result(await seen(page.getByRole('img', { name: /^Timeline of step 12: rank 9001 and 4 peers/ })), 'beside any ranks that are asked for');
     console.log(`# ${Date.now() - begin} ms`);
+  },
+
+  async savedlarge() {
+    await context.setOffline(true);
+    await page.goto(pathToFileURL(url).href);
+    result(await seen(page.getByRole('article', { name: /^straggler: Rank 9001 \(node big140\) / })), 'saved: the slow one is named');
+    await page.goto(`${pathToFileURL(url).href}#/run/${run}/heatmap?rank=16383`);
+    result(await seen(page.getByRole('img', { name: /^Heatmap of 16384 ranks .* Worst: rank 900[01], / })), 'and on the heatmap');
+    result(await seen(page.getByRole('region', { name: 'Rank 16383' }).getByText('big255')), 'the last rank is known, too');
   },
 
   async dead() {

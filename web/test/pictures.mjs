@@ -25,6 +25,8 @@ for (const view of ['heatmap', 'ledger', 'nodes', 'timeline']) {
     await shown.focus();
     for (let i = 0; i < 5; i++) await page.keyboard.press('ArrowDown');
     for (let i = 0; i < 3; i++) await page.keyboard.press('Shift+ArrowLeft');
+    await page.getByRole('img', { name: /^Timeline of step / }).waitFor({ timeout: 60000 });
+    await page.setViewportSize({ width: 1180, height: 640 });
     await page.waitForTimeout(1000); // for the columns of the chosen cell
   }
   if (view === 'ledger') {

@@ -1,9 +1,9 @@
-// saved.mjs FILE RUN MFU - a page that 'lockstep report -o' saved, from file:// and without a network.
+// saved.mjs FILE RUN MFU MTTF - a page that 'lockstep report -o' saved, from file:// and without a network.
 // SPDX-License-Identifier: Apache-2.0
 import { pathToFileURL } from 'node:url';
 import { openBrowser, result, until } from './browser.mjs';
 
-const [file, run, mfu] = process.argv.slice(2); // mfu: by lockstep report, in per cent, for the numbers entered below
+const [file, run, mfu, mttf] = process.argv.slice(2); // by lockstep report: in per cent, for the numbers entered below; in seconds
 const { browser, context, page, complaints } = await openBrowser();
 const asked = [];
 await context.setOffline(true);
@@ -25,9 +25,11 @@ result(await until(async () => /Worst: rank 2, /.test((await sheet.getAttribute(
 if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/saved-heatmap.png` });
 await page.getByRole('link', { name: 'Now' }).click();
 await page.getByRole('article', { name: /^straggler: Rank 2 / }).first().getByRole('link', { name: /^Timeline of step / }).click();
-result(await page.getByRole('img', { name: /^Timeline of step \d+: rank 2 / }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the timeline of a verdict is there');
+result(await page.getByRole('img', { name: /^Timeline of step \d+: rank 2 and 3 peers/ }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the timeline of a verdict is there, beside ranks that do the same');
 await page.getByRole('link', { name: 'Ledger' }).first().click();
 result(await page.getByRole('table', { name: 'From allocated to productive GPU time' }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'the ledger is there');
+const seconds = /^MTTF: ([\d.]+) s$/.exec(await page.getByRole('group', { name: /^MTTF: / }).getAttribute('aria-label'))?.[1];
+result(Math.abs(seconds - mttf) < mttf / 50, 'its MTTF is that of lockstep report', `${seconds}, expected ${mttf} s`);
 result(await page.getByRole('group', { name: /^MFU: not known, enter the size/ }).waitFor({ timeout: 20000 }).then(() => true, () => false), 'MFU is not made up');
 await page.getByLabel('Parameters of the model, billion').fill('0.01');
 await page.getByLabel('Peak of one GPU, TFLOP/s').fill('2');

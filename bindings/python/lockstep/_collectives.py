@@ -22,6 +22,7 @@ from ._gloo import gloo
 from ._groups import groups
 from ._loop import COMM_INIT, loop
 from ._probe import complain, probe
+from ._stamps import WAIT_BEGIN, WAIT_END, stamps
 from ._wrap import unseen, wraps
 
 ASYNC_STREAM = _abi.HOST_LATE + 64  # plus the communicator's place; those before it are of buckets
@@ -113,9 +114,20 @@ _pending = _Pending()
 def hook_work(work):
     original = work.wait
 
+    @unseen
+    def on_stream(stamp, self, args, kwargs):
+        stamp(WAIT_BEGIN)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            stamp(WAIT_END)
+
     @wraps(original)
     def wait(self, *args, **kwargs):
         if not _pending.ops and not works.open:
+            stamp = stamps.stamp
+            if stamp is not None and not _torch.compiling():
+                return on_stream(stamp, self, args, kwargs)
             return original(self, *args, **kwargs)
         over = None
         try:
@@ -170,12 +182,17 @@ def _beside(group, work, op):
 
 
 @unseen
-def on_device(original, group, args, kwargs):
+def on_device(original, group, args, kwargs, waits=False):
     """An op that the device runs, and NCCL records; the first of a group makes its communicator."""
     first = groups.hint_begin(group)
+    stamp = stamps.stamp if waits else None
+    if stamp is not None:
+        stamp(WAIT_BEGIN)
     try:
         return original(group, *args, **kwargs)
     finally:
+        if stamp is not None:
+            stamp(WAIT_END)
         if first:
             groups.hint_end()
 
@@ -187,6 +204,7 @@ def _launcher(name, original):
     """
     op_name, place, keyword = _COLLECTIVES[name]
     number = _abi.OPS[op_name]
+    exchanges = name in ("alltoall_base", "all_to_all_single")
 
     @unseen
     def launch(group, stream, args, kwargs):
@@ -197,7 +215,11 @@ def _launcher(name, original):
         elif not _on_host(group):
             size = None
         if size is None:
-            return on_device(original, group, args, kwargs)
+            if exchanges:
+                sizes = args[2] if len(args) > 2 else kwargs.get("output_split_sizes")
+                if sizes:
+                    loop.exchanged(sum(sizes))
+            return on_device(original, group, args, kwargs, stream == 0)
         comm = groups.handle(group)
         if comm < 0:
             return original(group, *args, **kwargs)

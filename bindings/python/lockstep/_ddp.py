@@ -18,6 +18,7 @@ from ._gloo import gloo
 from ._groups import groups, is_data_parallel
 from ._loop import loop
 from ._probe import complain, probe
+from ._stamps import stamps
 from ._wrap import unseen, wraps
 
 
@@ -113,6 +114,7 @@ def _hook_model(kind, replicas=False):
         try:
             if probe.handle and getattr(self, "process_group", None) is not None:
                 is_data_parallel(self.process_group)
+                stamps.reducers += replicas and getattr(self, "device_type", None) == "cuda"
         except Exception as error:
             complain("layout: %r" % (error,))
         if replicas and probe.handle and os.environ.get("LOCKSTEP_REPLICAS") == "1":

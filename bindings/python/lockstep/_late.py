@@ -41,8 +41,12 @@ class Late:
         try:
             self._copy(metric, tensor.detach())
         except Exception as error:  # of ours; the training goes on
-            complain("values on a device are not recorded: %r" % (error,))
-            self.take = lambda *_: None
+            self._give_up(error)
+
+    def _give_up(self, error):
+        complain("values on a device are not recorded: %r" % (error,))
+        self.take = lambda *_: None
+        self.waiting.clear()
 
     def _copy(self, metric, tensor):
         if self.device is None:
@@ -59,9 +63,15 @@ class Late:
             steps.at_end.append(self.tell)
 
     def tell(self):
-        """Called at the end of every step."""
+        """Called at the end of every step, also of one that ends while a graph is captured: asking for an event would break that."""
+        try:
+            if self.waiting and not self.device.capturing():
+                self._tell(steps.number - LAG)
+        except Exception as error:
+            self._give_up(error)
+
+    def _tell(self, step):
         told = False
-        step = steps.number - LAG
         for metric, host in self.host.items():
             place = step % (LAG + 1)
             of, event = self.waiting.pop((metric, place), (None, None))

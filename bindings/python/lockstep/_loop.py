@@ -26,6 +26,7 @@ from ._probe import probe
 from ._steps import steps
 
 INIT, COMM_INIT, COMPILE, DATA, FORWARD, BACKWARD, OPTIMIZER, CHECKPOINT, EVAL = range(1, 10)
+OTHER = 11
 LOSS, GRAD_NORM, TOKENS, LENGTH_SQUARES, MICRO_BATCHES = range(1, 6)
 _get_ident = threading.get_ident
 
@@ -44,8 +45,11 @@ class Loop:
         self.called = set()  # ids of the optimizers called in the step now open
         self.last = self.final = None  # weak: the optimizer called last; the last one of a blind step
         self.fetching = self.computing = self.optimizing = self.saving = 0  # depths
+        self.capturing = False  # what is called goes into a CUDA graph and runs later
+        self.captured = False  # an optimizer was
         self.counted = None  # the step that these are counts of
         self.micro_batches = self.tokens = self.squares = 0
+        self.length = 1  # of the newest batch's sequences
         probe.on_open.append(self._opened)
 
     def _opened(self):
@@ -64,7 +68,7 @@ class Loop:
 
     def awake(self):
         """Is this the training thread of a process with a ring?  Opens it at the first sign of training."""
-        if _get_ident() != self.thread:
+        if _get_ident() != self.thread or self.capturing:
             return False
         if probe.handle:
             return True
@@ -155,8 +159,19 @@ class Loop:
         if length < 2 or batch.element_size() < 2:
             return
         self._fresh()
+        self.length = length
         self.tokens += rows * length
         self.squares += rows * length * length
+        probe.metric(TOKENS, self.tokens)
+        probe.metric(LENGTH_SQUARES, self.squares)
+
+    def exchanged(self, rows):
+        """Rows that an exchange with uneven sizes brings: where they are tokens for this rank's experts, they are its work, so
+        they count into the sum of squares as if their sequences were as long as the batch's.  Those of a backward are not seen."""
+        if not self.awake():
+            return
+        self._fresh()
+        self.squares += rows * self.length
         probe.metric(TOKENS, self.tokens)
         probe.metric(LENGTH_SQUARES, self.squares)
 
@@ -230,6 +245,21 @@ class Loop:
         self.last = weakref.ref(optimizer)
         if self.blind and self.final is not None and self.final() is optimizer:
             self._front()
+
+    def replay_begin(self, graph):
+        """A CUDA graph that steps an optimizer: all of a step, or its end."""
+        self._leave_forward()
+        if self.evaluating:
+            self.eval_end()
+        if id(graph) in self.called:
+            self.driven = False
+        self._front()
+        probe.phase_begin(OTHER)
+
+    def replay_end(self, graph):
+        probe.phase_end(OTHER)
+        self.stepped = True
+        self.called.add(id(graph))
 
     # ---- between steps ----
 

@@ -13,6 +13,7 @@ class Steps:
         self.next = 0
         self.by_hand = False
         self.before_first = []  # called once, before the first step begins
+        self.at_begin = []  # called before each step's begin is marked; may remove itself
         self.at_end = []  # called before each step's end is marked
 
     def begin(self, number=None):
@@ -23,6 +24,8 @@ class Steps:
             calls, self.before_first = self.before_first, []
             for call in calls:
                 call()
+        for call in tuple(self.at_begin):
+            call()
         if number is None:
             number = self.next
         self.number = number

@@ -10,6 +10,7 @@ from . import _torch
 from ._late import is_on_device, late
 from ._loop import GRAD_NORM, LOSS, loop
 from ._probe import probe
+from ._stamps import stamps
 from ._wrap import wraps
 
 
@@ -46,17 +47,23 @@ def hook_autograd(module):
     def backward(*args, **kwargs):
         if _torch.compiling() or not loop.awake():
             return original(*args, **kwargs)
-        loss = of = None
+        loss = done = None
+        of = args[0] if args else kwargs.get("tensors")
         loop.backward_begin()
         try:
+            done = stamps.backward_begin(of)
             if run_backward is None:
                 result = original(*args, **kwargs)
             else:
                 result = run_backward(original, args, kwargs)
-            of = args[0] if args else kwargs.get("tensors")
             loss = _value(of)
             return result
+        except BaseException:
+            of = None
+            raise
         finally:
+            if done is not None:
+                stamps.backward_end(done)
             loop.backward_end(loss)
             if loss is None and of is not None:
                 _take_late(LOSS, of)
@@ -73,6 +80,7 @@ def _wrap_step(original):
     @wraps(original)
     def step(self, *args, **kwargs):
         if _torch.compiling() or not loop.awake():
+            loop.captured |= loop.capturing
             return original(self, *args, **kwargs)
         loop.optimizer_begin(self)
         try:

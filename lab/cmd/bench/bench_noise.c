@@ -16,6 +16,7 @@
 #include "control/report/run_report.h"
 #include "core/clean.h"
 #include "lab/bench/noise/detect_sim.h"
+#include "lab/bench/noise/noise_cases.h"
 #include "lab/bench/noise/noise_job.h"
 #include "lab/cmd/lab.h"
 
@@ -276,6 +277,131 @@ static int noise_detect(const struct bench_noise_settings *settings)
     return sim.good ? 0 : 1;
 }
 
+/* ---- small jobs ---- */
+
+#define CASES_RIGHT 0.95 /* ranks, of the cases with a fault ... */
+#define CASES_LAYER 0.9  /* ... and layer */
+#define CASES_EARLY 0.03 /* verdicts about nothing, of all cases */
+
+static struct noise_case_row noise_cases_sum(const struct noise_cases_result *result)
+{
+    struct noise_case_row sum = { .name = "all" };
+
+    for (int kind = 0; kind < NOISE_CASE_KINDS; kind++) {
+        const struct noise_case_row *row = &result->row[kind];
+
+        if (kind != NOISE_CASE_NONE)
+            sum.cases += row->cases;
+        sum.found += row->found;
+        sum.ranks += row->ranks;
+        sum.layer += row->layer;
+        sum.silent += row->silent;
+        sum.early += row->early;
+        sum.steps += row->steps;
+    }
+    return sum;
+}
+
+static struct json_object *noise_case_row_json(const struct noise_case_row *row)
+{
+    struct json_object *object = json_object_new_object();
+
+    json_object_object_add(object, "fault", json_object_new_string(row->name));
+    json_object_object_add(object, "cases", json_object_new_int64(row->cases));
+    json_object_object_add(object, "kind_right", json_object_new_int64(row->found));
+    json_object_object_add(object, "ranks_right", json_object_new_int64(row->ranks));
+    json_object_object_add(object, "layer_right", json_object_new_int64(row->layer));
+    json_object_object_add(object, "silent", json_object_new_int64(row->silent));
+    json_object_object_add(object, "about_nothing", json_object_new_int64(row->early));
+    json_object_object_add(object, "steps",
+                           json_object_new_double(row->steps / MAX(1, row->found)));
+    return object;
+}
+
+static void noise_cases_print_json(const struct noise_cases_result *result)
+{
+    struct json_object *root = json_object_new_object(), *rows = json_object_new_array();
+    struct json_object *bins = json_object_new_array();
+    struct noise_case_row sum = noise_cases_sum(result);
+
+    for (int kind = 0; kind < NOISE_CASE_KINDS; kind++) {
+        if (result->row[kind].cases)
+            json_object_array_add(rows, noise_case_row_json(&result->row[kind]));
+    }
+    json_object_array_add(rows, noise_case_row_json(&sum));
+    for (int bin = 0; bin < NOISE_CASE_BINS; bin++) {
+        struct json_object *object = json_object_new_object();
+
+        if (!result->verdicts[bin]) {
+            json_object_put(object);
+            continue;
+        }
+        json_object_object_add(object, "verdicts", json_object_new_int64(result->verdicts[bin]));
+        json_object_object_add(
+            object, "confidence",
+            json_object_new_double(result->confidence[bin] / result->verdicts[bin]));
+        json_object_object_add(
+            object, "right",
+            json_object_new_double((double)result->right[bin] / result->verdicts[bin]));
+        json_object_array_add(bins, object);
+    }
+    json_object_object_add(root, "faults", rows);
+    json_object_object_add(root, "reliability", bins);
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+static void noise_case_row_print(const struct noise_case_row *row)
+{
+    printf("%-24s %5u %6u %6u %6u %7u %7u %10.1f\n", row->name, row->cases, row->found, row->ranks,
+           row->layer, row->silent, row->early, row->steps / MAX(1, row->found));
+}
+
+static void noise_cases_print_text(const struct noise_cases_result *result)
+{
+    struct noise_case_row sum = noise_cases_sum(result);
+
+    printf("fault                    cases   kind  ranks  layer  silent  early  mean steps   "
+           "(right; early: "
+           "verdicts about nothing)\n");
+    for (int kind = 0; kind < NOISE_CASE_KINDS; kind++) {
+        if (result->row[kind].cases)
+            noise_case_row_print(&result->row[kind]);
+    }
+    noise_case_row_print(&sum);
+    for (int bin = 0; bin < NOISE_CASE_BINS; bin++) {
+        if (result->verdicts[bin])
+            printf("of %u verdicts with confidence %.2f on average, %.2f are right\n",
+                   result->verdicts[bin], result->confidence[bin] / result->verdicts[bin],
+                   (double)result->right[bin] / result->verdicts[bin]);
+    }
+    for (uint32_t i = 0; i < result->wrongs; i++)
+        printf("  %s\n", result->wrong[i]);
+}
+
+static int noise_cases(const struct bench_noise_settings *settings)
+{
+    CLEAN(free_clean) struct noise_cases_result *result = calloc(1, sizeof(*result));
+    struct err err = { "" };
+    struct noise_case_row sum;
+    uint32_t all;
+
+    if (!result || noise_cases_run(settings->seed, settings->cases, result, &err) < 0) {
+        log_error("%s", result ? err.text : "no memory");
+        return 3;
+    }
+    if (settings->json)
+        noise_cases_print_json(result);
+    else
+        noise_cases_print_text(result);
+    sum = noise_cases_sum(result);
+    all = sum.cases + result->row[NOISE_CASE_NONE].cases;
+    return sum.ranks >= CASES_RIGHT * sum.cases && sum.layer >= CASES_LAYER * sum.cases &&
+                   sum.early <= CASES_EARLY * all
+               ? 0
+               : 1;
+}
+
 int bench_noise_main(int argc, char **argv)
 {
     struct bench_noise_settings settings = {
@@ -298,6 +424,8 @@ int bench_noise_main(int argc, char **argv)
     }
     if (settings.detect)
         return noise_detect(&settings);
+    if (settings.cases)
+        return noise_cases(&settings);
     if (!settings.steps)
         settings.steps = (uint64_t)(WEEK_S / settings.step_seconds);
     if (settings.from) {

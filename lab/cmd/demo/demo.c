@@ -430,6 +430,7 @@ int demo_main(int argc, char **argv)
                                         .timeout_ns = settings.timeout_ns,
                                         .layout = settings.layout,
                                         .checkpoint_every = settings.checkpoint_every,
+                                        .stamps = settings.stamps,
                                         .page = settings.page,
                                         .run = settings.name ? settings.name : name };
     if (first < argc) {

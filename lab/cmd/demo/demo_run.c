@@ -58,6 +58,8 @@ static int demo_command_line(const struct demo_run *demo, struct words *words, s
         words_add(words, "%s", lab.text);
         words_add(words, "trainer");
         words_add(words, "--host-work-ms=%g", config->host_work_ms);
+        if (config->stamps)
+            words_add(words, "--stamps");
         if (config->timeout_ns)
             words_add(words, "--timeout=%lldms", (long long)(config->timeout_ns / NS_PER_MS));
         if (config->layout)

@@ -23,6 +23,7 @@ struct demo_config {
     int64_t timeout_ns; /* 0: as the trainer has it */
     uint32_t checkpoint_every;
     const char *layout;             /* NULL: data parallel only */
+    bool stamps;                    /* the trainer's --stamps */
     bool page;                      /* a link to its page is printed */
     const char *run;                /* its name */
     const struct demo_torch *torch; /* NULL: our own trainer */

@@ -156,7 +156,6 @@ void launch_policy_print(struct launch *launch, const struct decision *decision)
 /* launch_save.c: a checkpoint before a signal ends the run */
 /* True: it does not end the ranks, or not yet. */
 bool launch_save_begin(struct launch *launch, int number);
-bool launch_save_waits(const struct launch *launch);
 void launch_save_order(struct launch *launch, const struct decision *decision); /* carried out */
 void launch_save_outcome(struct launch *launch, const struct outcome *outcome);
 void launch_save_turn(struct launch *launch);

@@ -43,7 +43,7 @@ static void save_end(struct launch *launch, const char *why)
     save->until_ns = 0;
 }
 
-bool launch_save_waits(const struct launch *launch)
+static bool launch_save_waits(const struct launch *launch)
 {
     return launch->save.until_ns != 0;
 }

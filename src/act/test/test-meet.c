@@ -1,4 +1,4 @@
-/* test-meet.c - Slurm's lists of hosts.
+/* test-meet.c - Slurm's lists of hosts, and the key.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -8,11 +8,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/net/token.h"
+#include "base/remove_tree.h"
 #include "core/clean.h"
 
 static void hosts_are(const char *names, const char *expected)
@@ -71,12 +74,36 @@ static void all_launchers_of_a_step_find_the_same_place(void **state)
     assert_string_not_equal(text, again); /* another port */
 }
 
+/* Also where a file has another one. */
+static void the_key_is_taken_out_of_the_environment(void **state)
+{
+    char directory[] = "/tmp/test-meet-XXXXXX", key[64];
+    struct launch_plan plan = { .meet = "127.0.0.1:1", .job_key = key, .directory = directory };
+    struct run_directory run_dir = { .lock = -1 };
+    struct token token;
+    struct meet *meet = NULL;
+    struct err err = { "" };
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(key, sizeof(key), "%s/key", directory);
+    assert_int_equal(token_read_or_make(key, &token, &err), 0);
+    assert_int_equal(path_join(&run_dir.directory, directory, ".", &err), 0);
+    snprintf(run_dir.file.id, sizeof(run_dir.file.id), "job");
+    setenv(MEET_KEY_VARIABLE, "0123456789abcdef0123", 1);
+    assert_int_equal(meet_open(&plan, &run_dir, &meet, &err), 0);
+    assert_null(getenv(MEET_KEY_VARIABLE));
+    meet_close(meet);
+    assert_int_equal(tree_remove(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_hosts_are_expanded),
         cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(all_launchers_of_a_step_find_the_same_place),
+        cmocka_unit_test(the_key_is_taken_out_of_the_environment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

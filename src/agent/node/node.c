@@ -19,6 +19,7 @@
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "verify/check_report.h"
 
 #define SCAN_NS (500 * NS_PER_MS)
 #define LOOK_ASLEEP_NS (5 * NS_PER_S)
@@ -243,8 +244,11 @@ static void node_reap(struct node *node, int64_t now_ns)
 {
     int status;
 
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (node->orders)
+            node_orders_reaped(node->orders, pid, status);
         node_child_ended(node, pid, status, now_ns);
+    }
 }
 
 /* What it was asked for and did not do is done for it. */
@@ -285,6 +289,48 @@ static void node_turn_runs(struct node *node, int64_t now_ns)
     registry_turn(node, now_ns);
 }
 
+/* Results that `lockstep check` left: nobody else can write there. */
+static int node_on_check(void *arg, const struct check *check)
+{
+    struct node *node = arg;
+    struct check mine = *check;
+    int result;
+
+    snprintf(mine.node, sizeof(mine.node), "%s", node->settings->node);
+    result = node_facts_check(node->facts, &mine, NULL);
+    if (result == 0 && node->orders)
+        node_orders_checked(node->orders, &mine);
+    return result;
+}
+
+/* Before the orders: one that is done has its results in the spool. */
+static void node_take_reports(struct node *node)
+{
+    struct err err = { "" };
+
+    if (!node->facts || check_report_take(node->settings->state, node_on_check, node, &err) >= 0)
+        node->reports_fail = false;
+    else if (!node->reports_fail) {
+        node->reports_fail = true;
+        log_error("results of checks are not sent now: %s", err.text);
+    }
+}
+
+static bool node_has_run(void *arg, char *why, size_t room)
+{
+    const struct node *node = arg;
+
+    for (size_t i = 0; i < node->runs; i++) {
+        const struct node_run *run = node->run[i];
+
+        if (!run->pid || run->kind != CHILD_AGENT)
+            continue;
+        snprintf(why, room, "run %s is on this node", run->id);
+        return true;
+    }
+    return false;
+}
+
 static void node_on_turn(void *arg, int64_t now_ns)
 {
     struct node *node = arg;
@@ -304,6 +350,8 @@ static void node_on_turn(void *arg, int64_t now_ns)
         owners_turn(node->owners, now_ns); /* before the sensors: whose a finding is comes first */
     if (node->sensors && !node->stopping)
         node_sensors_turn(node->sensors, now_ns);
+    if (!node->stopping)
+        node_take_reports(node);
     if (node->orders && !node->stopping)
         node_orders_step(node->orders, now_ns);
     notify_alive(&node->notify, now_ns);
@@ -406,17 +454,26 @@ static void node_sensors_open(struct node *node)
 
 static void node_orders_begin(struct node *node)
 {
+    const struct node_settings *settings = node->settings;
+    const struct node_verify_settings verify = { .state = settings->state,
+                                                 .node = settings->node,
+                                                 .root = settings->sysroot,
+                                                 .partition = settings->verify_partition,
+                                                 .is_used = node_has_run,
+                                                 .arg = node };
     struct err err = { "" };
 
     if (node->facts &&
-        node_orders_open(&(struct node_orders_settings){ .loop = node->loop,
-                                                         .client = node->client,
-                                                         .facts = node->facts,
-                                                         .state = node->settings->state,
-                                                         .node = node->settings->node,
-                                                         .kmsg = node->settings->kmsg,
-                                                         .sense = node->settings->sense },
-                         &node->orders, &err) < 0)
+        node_orders_open(
+            &(struct node_orders_settings){ .loop = node->loop,
+                                            .client = node->client,
+                                            .facts = node->facts,
+                                            .state = settings->state,
+                                            .node = settings->node,
+                                            .kmsg = settings->kmsg,
+                                            .sense = settings->sense,
+                                            .verify = settings->verify ? &verify : NULL },
+            &node->orders, &err) < 0)
         log_error("orders for this node are not taken: %s", err.text);
 }
 
@@ -440,6 +497,8 @@ static int node_open(struct node *node, struct err *err)
         store_list(&node->store, node_on_left_run, node);
     if (result == 0)
         node_node_facts_open(node);
+    if (result == 0 && node->facts)
+        result = check_report_make(settings->state, err);
     if (result == 0)
         node_sensors_open(node);
     if (result == 0)

@@ -26,13 +26,15 @@ struct node_settings {
     const char *node;        /* its name */
     const char *launch_file; /* token that may begin runs */
     struct client_settings control;
-    uint64_t spool_max;     /* bytes, of each agent */
-    int64_t idle_ns;        /* an agent ends when no ring had a process for so long */
-    uint32_t runs_per_user; /* processes for one user */
-    uint32_t runs_max;      /* for all of them */
-    bool sense;             /* run the sensors of the node */
-    const char *kmsg;       /* kernel records; NULL: /dev/kmsg */
-    const char *sysroot;    /* stands before /proc, /sys and /dev for sensors; NULL: here */
+    uint64_t spool_max;           /* bytes, of each agent */
+    int64_t idle_ns;              /* an agent ends when no ring had a process for so long */
+    uint32_t runs_per_user;       /* processes for one user */
+    uint32_t runs_max;            /* for all of them */
+    bool sense;                   /* run the sensors of the node */
+    const char *kmsg;             /* kernel records; NULL: /dev/kmsg */
+    const char *sysroot;          /* stands before /proc, /sys and /dev for sensors; NULL: here */
+    bool verify;                  /* checks that the controller orders are run */
+    const char *verify_partition; /* of Slurm, whose jobs give way to all others; NULL: none */
 };
 
 /* Until SIGTERM or SIGINT. */

@@ -30,6 +30,11 @@ struct node_orders {
     struct inspection *inspection; /* NULL: none */
     char inspects[DECISION_ID];    /* the order that it is for */
     size_t written;                /* checks of it */
+    struct node_verify *verify;    /* NULL: checks are refused */
+    char verifies[DECISION_ID];    /* the order that it is for; "": none */
+    bool verified;                 /* it is over, and that is to be written: */
+    enum outcome_result verify_result;
+    char verify_text[200];
 };
 
 static struct orders_now node_orders_now(void)
@@ -100,6 +105,52 @@ static int node_orders_inspect(struct node_orders *mine, const struct decision *
     return 1;
 }
 
+/* ---- verify ---- */
+
+static int node_orders_verify(struct node_orders *mine, const struct decision *order,
+                              const struct orders_now *now)
+{
+    int result = orders_begin(mine->orders, order, now);
+
+    if (result != 1)
+        return result;
+    if (!mine->verify)
+        return orders_finish(mine->orders, order->id, OUTCOME_REFUSED,
+                             "this node is not put to the test (--no-verify)", now);
+    if (node_verify_begin(mine->verify, order->argument, now->mono_ns) < 0)
+        return orders_finish(mine->orders, order->id, OUTCOME_REFUSED, "there is no such stage",
+                             now);
+    log_info("order %s: checking this node", order->id);
+    memcpy(mine->verifies, order->id, sizeof(mine->verifies));
+    mine->verified = false;
+    return 1;
+}
+
+/* What cannot be written is tried again. */
+static void node_orders_verify_turn(struct node_orders *mine, int64_t now_ns)
+{
+    struct orders_now now = node_orders_now();
+
+    if (!mine->verified)
+        mine->verified = node_verify_turn(mine->verify, now_ns, &mine->verify_result,
+                                          mine->verify_text, sizeof(mine->verify_text));
+    if (mine->verified && orders_finish(mine->orders, mine->verifies, mine->verify_result,
+                                        mine->verify_text, &now) == 0)
+        mine->verifies[0] = '\0';
+}
+
+void node_orders_reaped(struct node_orders *mine, pid_t pid, int status)
+{
+    if (mine->verify)
+        node_verify_reaped(mine->verify, pid, status);
+}
+
+void node_orders_checked(struct node_orders *mine, const struct check *check)
+{
+    if (mine->verify)
+        node_verify_checked(mine->verify, check);
+}
+
 /* ---- orders ---- */
 
 static int node_orders_take(void *arg, const struct decision *order)
@@ -110,8 +161,12 @@ static int node_orders_take(void *arg, const struct decision *order)
 
     if (mine->inspection)
         return strcmp(mine->inspects, order->id) == 0 ? 0 : -EBUSY;
+    if (mine->verifies[0])
+        return strcmp(mine->verifies, order->id) == 0 ? 0 : -EBUSY;
     if (order->action == ACTION_INSPECT && order->target == TARGET_NODES)
         return node_orders_inspect(mine, order, &now);
+    if (order->action == ACTION_VERIFY && order->target == TARGET_NODES)
+        return node_orders_verify(mine, order, &now);
     result = orders_begin(mine->orders, order, &now);
     return result != 1 ? result
                        : orders_finish(mine->orders, order->id, OUTCOME_REFUSED,
@@ -132,6 +187,7 @@ void node_orders_close(struct node_orders *mine)
         return;
     order_poll_destroy(mine->poll);
     node_orders_end(mine);
+    node_verify_destroy(mine->verify);
     orders_destroy(mine->orders);
     free(mine);
 }
@@ -170,6 +226,8 @@ int node_orders_open(const struct node_orders_settings *settings, struct node_or
     if (result < 0)
         return result;
     result = node_orders_resume(mine);
+    if (result == 0 && settings->verify)
+        result = node_verify_create(settings->verify, &mine->verify);
     if (result == 0)
         result = order_poll_create(&(struct order_poll_settings){ .loop = settings->loop,
                                                                   .client = settings->client,
@@ -202,4 +260,6 @@ void node_orders_step(struct node_orders *mine, int64_t now_ns)
     node_orders_token(mine, now_ns);
     if (mine->inspection && inspection_turn(mine->inspection, now_ns))
         node_orders_report(mine);
+    if (mine->verifies[0])
+        node_orders_verify_turn(mine, now_ns);
 }

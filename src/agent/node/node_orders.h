@@ -5,13 +5,17 @@
  * action of a fixed list: nothing in it is a path, a program or a name that root would use.
  *
  *   inspect   reads all sensors of the node and sends their checks (inspection.h)
+ *   verify    runs the health checks of a stage while nobody uses the node (node_verify.h)
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_NODE_NODE_ORDERS_H
 #define LOCKSTEP_AGENT_NODE_NODE_ORDERS_H
 
+#include <sys/types.h>
+
 #include "agent/node/node_facts.h"
+#include "agent/node/node_verify.h"
 
 struct node_orders;
 
@@ -20,8 +24,9 @@ struct node_orders_settings {
     struct client *client;
     struct node_facts *facts;
     const char *state, *node;
-    const char *kmsg; /* of a test; NULL: this node's */
-    bool sense;       /* sensors may be read */
+    const char *kmsg;                          /* of a test; NULL: this node's */
+    bool sense;                                /* sensors may be read */
+    const struct node_verify_settings *verify; /* NULL: checks are refused */
 };
 
 int node_orders_open(const struct node_orders_settings *settings, struct node_orders **ret,
@@ -29,5 +34,8 @@ int node_orders_open(const struct node_orders_settings *settings, struct node_or
 /* NULL is fine.  The client must be closed before the loop goes on. */
 void node_orders_close(struct node_orders *orders);
 void node_orders_step(struct node_orders *orders, int64_t now_ns);
+void node_orders_reaped(struct node_orders *orders, pid_t pid,
+                        int status); /* a process has ended */
+void node_orders_checked(struct node_orders *orders, const struct check *check); /* of a report */
 
 #endif

@@ -83,6 +83,7 @@ struct node {
     struct node_sensors *sensors; /* NULL: none */
     struct owners *owners;        /* NULL: they are not reported */
     struct node_orders *orders;   /* of the node; NULL: none are taken */
+    bool reports_fail;            /* the last look at the results of checks failed */
     unsigned calls;
     struct err trouble; /* of the last registration that failed */
 };

@@ -42,6 +42,7 @@ void assemble_destroy(struct assemble *assemble)
     for (unsigned i = 0; i < assemble->builds; i++)
         build_destroy(assemble->build[i]);
     optable_fini(&assemble->ops);
+    stamped_free(assemble->stamped);
     free(assemble->partial);
     free(assemble);
 }
@@ -75,8 +76,8 @@ void assemble_keep_ops(struct assemble *assemble, bool keep)
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial)
 {
     for (unsigned i = 0; serial && i < assemble->builds; i++) {
-        if (assemble->build[i]->serial == serial)
-            return assemble->build[i];
+        if (assemble->build[i]->serial == serial) /* final items have other places */
+            return assemble->build[i]->made ? NULL : assemble->build[i];
     }
     return NULL;
 }
@@ -388,6 +389,7 @@ static void (*const on_kind[RING_KIND_COUNT])(struct assemble *, const struct ri
     [RING_DIGEST] = assemble_on_digest,
     [RING_NOTE] = assemble_on_note,
     [RING_COLL_METHOD] = method_on,
+    [RING_STAMP] = stamp_on_launch,
 };
 
 void assemble_event(struct assemble *assemble, const struct ring_event *event)

@@ -68,6 +68,8 @@ bool assemble_knows_comm(const struct assemble *assemble, int32_t index);
 /* Steps come with their single ops also when none was merged. */
 void assemble_keep_ops(struct assemble *assemble, bool keep);
 void assemble_event(struct assemble *assemble, const struct ring_event *event);
+/* A stamp that the device has run, and when, by the host's clock. */
+void assemble_stamp(struct assemble *assemble, uint64_t tag, int64_t time_ns);
 /* All lanes have been read as far as they went. */
 void assemble_round(struct assemble *assemble);
 void assemble_sample(struct assemble *assemble, const struct sample *sample);

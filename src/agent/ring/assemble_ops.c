@@ -80,6 +80,27 @@ static void assemble_channel_count(struct assemble *assemble, struct open_op *op
         channel->ended = MAX(channel->ended, op->ordinal + 1);
 }
 
+/* Where the device stamps its waits, one of them may tell when it was over (device_line.c). */
+static void assemble_launch_keep(struct assemble *assemble, struct build *build,
+                                 const struct ring_event *event)
+{
+    struct item *item;
+
+    if (!build || !assemble->stamped || event->comm < 0 || event->comm >= RING_COMMS)
+        return;
+    item = item_add(assemble, build, (int64_t)event->time_ns);
+    if (!item)
+        return;
+    item->kind = ITEM_LAUNCH;
+    item->what = event->detail;
+    item->stream = event->stream;
+    item->comm = event->comm;
+    item->bytes = event->b;
+    item->dtype = event->d <= UINT8_MAX ? (uint8_t)event->d : LOCKSTEP_DTYPE_UNKNOWN;
+    item->key = event->a;
+    item->peer = assemble_is_p2p(event->kind);
+}
+
 /* Only the launch of it will ever be known: it is counted, and has no times that a step could show. */
 static void assemble_launch_count(struct assemble *assemble, const struct ring_event *event)
 {
@@ -92,6 +113,7 @@ static void assemble_launch_count(struct assemble *assemble, const struct ring_e
 
     if (build)
         build->untimed = true;
+    assemble_launch_keep(assemble, build, event);
     assemble->ends++; /* it goes on */
     if (!channel)
         return;

@@ -44,6 +44,19 @@ void build_drop_front(struct assemble *assemble)
 
 /* ---- when ---- */
 
+static bool assemble_waits_for_stamps(const struct assemble *assemble, const struct build *front,
+                                      const struct build *next)
+{
+    return front->stamps && !front->sparse && next->stamps && !line_is_whole(assemble, front, next);
+}
+
+static bool assemble_waits_for_device(const struct assemble *assemble, const struct build *front,
+                                      const struct build *next)
+{
+    return (front->device_ops && front->open_ops) ||
+           assemble_waits_for_stamps(assemble, front, next);
+}
+
 static bool assemble_front_ready(const struct assemble *assemble)
 {
     const struct build *front = assemble->builds ? assemble->build[0] : NULL;
@@ -61,12 +74,13 @@ static bool assemble_front_ready(const struct assemble *assemble)
     }
     if (!next)
         return false;
-    if (ended >= (front->device_ops && front->open_ops ? HOLD_DEVICE : HOLD_MAX))
+    if (ended >= (assemble_waits_for_device(assemble, front, next) ? HOLD_DEVICE : HOLD_MAX))
         return true;
     /* A pass over the lanes that began after the next step's begin was seen has seen all
      * that the other lanes had to say before it.
      */
     return assemble->round > next->begun_round && front->open_ops == 0 && ended >= assemble->hold &&
+           !assemble_waits_for_stamps(assemble, front, next) &&
            (!assemble->sampling || !front->ended || front->end_known != BORDER_OPEN);
 }
 
@@ -75,7 +89,8 @@ static bool assemble_out_is_done(const struct assemble *assemble, const struct b
     if (!assemble->done.any || !build->begun)
         return assemble->done.any && build->number <= assemble->done.step;
     if (assemble->done.begin_ns != INT64_MIN && build->begin_ns <= assemble->done.begin_ns)
-        return true;
+        /* In an earlier life that may have been when the device began, later than its host. */
+        return !assemble->resumed || !build->stamps || build->number <= assemble->done.step;
     return assemble->done.gap && build->number <= assemble->done.step;
 }
 
@@ -239,7 +254,6 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     out->shape.item = calloc(build->count + 1, sizeof(*item));
     if (!item || !group || !out->shape.item)
         return -ENOMEM;
-    assemble_items_sort(build);
     for (uint32_t i = 0; i < build->count; i++) {
         const struct item *from = &build->item[i];
 
@@ -303,7 +317,7 @@ static uint32_t assemble_step_flags(const struct assemble *assemble, const struc
         flags |= STEP_UNFINISHED;
     if (build->torn)
         flags |= STEP_TORN;
-    if (assemble_step_is_ahead(assemble, build))
+    if (!build->host_begin_ns && assemble_step_is_ahead(assemble, build))
         flags |= STEP_AHEAD;
     if (build->untimed)
         flags |= STEP_UNTIMED;
@@ -336,11 +350,26 @@ static int64_t assemble_step_until(const struct build *build, int64_t end_ns)
     return until;
 }
 
+/* The step that began after this one; NULL: none has. */
+static const struct build *assemble_build_next(const struct assemble *assemble)
+{
+    for (unsigned i = 1; i < assemble->builds; i++) {
+        if (assemble->build[i]->begun)
+            return assemble->build[i];
+    }
+    return NULL;
+}
+
 static int step_out(struct assemble *assemble, struct build *build, struct assembled *out)
 {
-    int64_t end = build->ended ? build->end_ns : MAX(assemble->gone_ns, build->begin_ns);
-    int64_t until = assemble_step_until(build, end);
     struct fact_step *step = &out->step;
+    int64_t end, until;
+
+    assemble_items_sort(build);
+    if (line_make(assemble, build, assemble_build_next(assemble)) < 0)
+        return -ENOMEM;
+    end = build->ended ? build->end_ns : MAX(assemble->gone_ns, build->begin_ns);
+    until = assemble_step_until(build, end);
 
     *step = (struct fact_step){
         .rank = assemble->id.rank,
@@ -380,8 +409,10 @@ static void assemble_step_done(struct assemble *assemble, const struct build *bu
 
     if (end_ns != INT64_MAX)
         assemble->device_end_ns = MAX(assemble->device_end_ns, end_ns);
-    assemble->done =
-        (struct assemble_done){ .any = true, .step = build->number, .begin_ns = build->begin_ns };
+    assemble->done = (struct assemble_done){ .any = true,
+                                             .step = build->number,
+                                             .begin_ns = build->host_begin_ns ? build->host_begin_ns
+                                                                              : build->begin_ns };
     assemble->resumed = false;
     assemble->sent_any = true;
     if (assemble->tear && build->number >= assemble->tear_to)

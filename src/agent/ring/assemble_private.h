@@ -16,6 +16,13 @@
 #define METHODS_SENT 512  /* communicators, ops and classes of sizes that these are known of */
 #define OP_STALE 64       /* an op that has not ended after so many steps has lost its end */
 
+#define STAMPS_KNOWN 8192 /* tags whose launch or run waits for the other */
+#define STAMPS_GRAPH 1024 /* tags in graphs */
+
+/* Items of a step in the making only. */
+#define ITEM_STAMP 0x40  /* what: enum ring_stamp_what; dtype: the phase from here on; start: when it ran */
+#define ITEM_LAUNCH 0x41 /* of an operation that nobody times; peer 1: a message */
+
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
 
 struct item {
@@ -51,6 +58,11 @@ struct build { /* a step in the making */
     uint64_t digest[2];
     enum border begin_known, end_known; /* of the two samples below */
     struct sample begin_sample, end_sample;
+    uint32_t stamps, open_stamps; /* open: they have not run yet */
+    bool made;                    /* its items are final */
+    bool sparse;                  /* most of its stamps were left out */
+    int64_t stamped_ns, stamped_launch_ns; /* its first one ran, and was launched; 0: not yet */
+    int64_t host_begin_ns; /* its begin before it was the device's; 0: it is still the host's */
 };
 
 struct open_phase {
@@ -97,6 +109,8 @@ struct channel { /* how far the rank has come, by communicator or by peer and di
     uint64_t enqueued, started, ended;
     bool launches; /* of the newest only the launch is known */
 };
+
+struct stamped;
 
 struct assemble {
     struct assemble_id id;
@@ -146,6 +160,9 @@ struct assemble {
     struct channel channel[BEAT_CHANNELS_MAX];
     unsigned channels;
     bool uncounted; /* records were lost, so messages cannot be numbered */
+
+    struct stamped *stamped;          /* NULL: no stamp was seen */
+    uint32_t exchanges[RING_COMMS];   /* that were made of launches of messages */
 };
 
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial);
@@ -164,5 +181,16 @@ void op_on_enqueue(struct assemble *assemble, const struct ring_event *event);
 void op_on_start(struct assemble *assemble, const struct ring_event *event);
 void op_on_end(struct assemble *assemble, const struct ring_event *event);
 void op_on_span(struct assemble *assemble, const struct ring_event *event);
+
+/* device_line.c */
+void stamped_free(struct stamped *stamped);
+void stamp_on_launch(struct assemble *assemble, const struct ring_event *event);
+/* Has a step all that it takes to be told by its device?  `next` is the step after it, NULL: none has begun. */
+bool line_is_whole(const struct assemble *assemble, const struct build *build,
+                   const struct build *next);
+/* Makes the items of a step those of its device, where that is possible, and removes what only a step in the making has.  The
+ * items must be sorted.  -ENOMEM: they are as before.
+ */
+int line_make(struct assemble *assemble, struct build *build, const struct build *next);
 
 #endif

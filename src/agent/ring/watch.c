@@ -41,7 +41,7 @@ struct watch {
     int64_t now_ns;           /* of this tick */
     struct ring_event batch[BATCH];
     int batch_at, batch_count;
-    uint64_t lost, lost_marked;
+    uint64_t lost, lost_marked, stamps_lost;
     bool broken;   /* the file cannot be read any more */
     bool finished; /* the assembler knows that no more events follow */
     bool comm_sent[RING_COMMS];
@@ -217,6 +217,23 @@ static void watch_look_for_layout(struct watch *watch)
     watch_send_ring(watch);
 }
 
+/* What the device has written by itself.  Until its clock is known nothing can be done with it. */
+static void watch_read_stamps(struct watch *watch)
+{
+    struct ring_stamp stamp[BATCH];
+    struct ring_clock clock;
+    int count = BATCH;
+
+    if (watch->broken || !ring_reader_clock(watch->reader, &clock))
+        return;
+    while (count == BATCH) {
+        count = ring_reader_stamps(watch->reader, stamp, BATCH, &watch->stamps_lost);
+        for (int i = 0; i < count; i++)
+            assemble_stamp(watch->assemble, stamp[i].tag,
+                           ring_clock_host(&clock, stamp[i].device_ns));
+    }
+}
+
 static bool watch_next_batch(struct watch *watch)
 {
     struct err err = { 0 };
@@ -233,6 +250,7 @@ static bool watch_next_batch(struct watch *watch)
     watch->batch_count = MAX(count, 0);
     if (count > 0)
         watch_look_for_layout(watch);
+    watch_read_stamps(watch);
     return count > 0;
 }
 

@@ -17,6 +17,7 @@
 
 #define APART_NS (1800 * NS_PER_S) /* errors of one end are nearer to each other */
 #define APART_LINES 4000
+#define SURELY_ITS_OWN 80            /* percent: an error of a network adapter itself */
 #define TOGETHER_NS (120 * NS_PER_S) /* the same error on other ranks is the same fault */
 
 static bool log_is_far(const struct log_item *a, const struct log_item *b)
@@ -171,12 +172,20 @@ static bool log_is_same_fault(const struct log_case *of, const struct log_item *
     return true;
 }
 
+/* A transfer has two sides: the one that reports its failure may be the healthy one.  An adapter that failed itself says so. */
+static bool log_is_of_two_sides(const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_FABRIC &&
+           (event->layer != LAYER_NIC || event->confidence < SURELY_ITS_OWN);
+}
+
 static void log_report_part(struct verdict *verdict, struct log_item *item)
 {
     const struct log_event *event = item->event;
 
     item->used = true;
-    log_name_rank(verdict, item->rank);
+    if (!log_is_of_two_sides(event))
+        log_name_rank(verdict, item->rank);
     postmortem_name_node(verdict, event->node);
     if (verdict->because_count < 4)
         postmortem_because(verdict, event);

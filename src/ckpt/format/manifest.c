@@ -28,6 +28,7 @@ void manifest_fini(struct manifest *manifest)
     free(manifest->tensor);
     free(manifest->blob);
     free(manifest->crc);
+    free(manifest->slice);
     *manifest = (struct manifest){ .step = 0 };
 }
 
@@ -44,6 +45,21 @@ static void manifest_tensor_put(const struct ckpt_tensor *tensor, struct buf *ou
     buf_put_u64(out, tensor->begin);
     buf_put_u64(out, tensor->end);
     buf_put(out, tensor->digest.byte, sizeof(tensor->digest.byte));
+}
+
+uint64_t manifest_slice_bytes(const struct manifest *manifest, const struct replica_slice *slice)
+{
+    return slice->rows * ckpt_row_bytes(&manifest->tensor[slice->tensor]);
+}
+
+static void manifest_slices_put(const struct manifest *manifest, struct buf *out)
+{
+    buf_put_u64(out, manifest->slices);
+    for (size_t i = 0; i < manifest->slices; i++) {
+        buf_put_u32(out, manifest->slice[i].tensor);
+        buf_put_u64(out, manifest->slice[i].row);
+        buf_put_u64(out, manifest->slice[i].rows);
+    }
 }
 
 void manifest_encode(const struct manifest *manifest, bool draft, struct buf *out)
@@ -71,6 +87,8 @@ void manifest_encode(const struct manifest *manifest, bool draft, struct buf *ou
         buf_put_u64(out, manifest->blob[i].size);
         buf_put(out, manifest->blob[i].data, manifest->blob[i].size);
     }
+    if (draft)
+        manifest_slices_put(manifest, out);
     for (size_t i = 0; !draft && i < manifest->blocks; i++)
         buf_put_u32(out, manifest->crc[i]);
     if (!out->failed)
@@ -178,6 +196,42 @@ static int manifest_blobs_get(struct reader *in, uint64_t count, struct manifest
     return 0;
 }
 
+static bool manifest_slice_ok(const struct manifest *manifest, const struct replica_slice *slice)
+{
+    const struct ckpt_tensor *tensor;
+
+    if (slice->tensor >= manifest->tensors || !slice->rows)
+        return false;
+    tensor = &manifest->tensor[slice->tensor];
+    if (!tensor->dims)
+        return slice->row == 0 && slice->rows == 1;
+    return slice->row <= tensor->global_shape[0] &&
+           slice->rows <= tensor->global_shape[0] - slice->row; /* so its bytes can be counted */
+}
+
+static int manifest_slices_get(struct reader *in, struct manifest *ret, struct err *err)
+{
+    uint64_t count = reader_get_u64(in), sum = 0;
+
+    if (in->bad || reader_left(in) % MANIFEST_SLICE_BYTES ||
+        count != reader_left(in) / MANIFEST_SLICE_BYTES)
+        return err_set(err, -EPROTO, "its length is not right");
+    if (!ARRAY_FIT_ZERO(ret->slice, ret->slice_room, count + 1))
+        return err_nomem(err);
+    for (; ret->slices < count; ret->slices++) {
+        struct replica_slice *slice = &ret->slice[ret->slices];
+
+        slice->tensor = reader_get_u32(in);
+        slice->row = reader_get_u64(in);
+        slice->rows = reader_get_u64(in);
+        if (!manifest_slice_ok(ret, slice) ||
+            __builtin_add_overflow(sum, manifest_slice_bytes(ret, slice), &sum) ||
+            sum > UINT64_C(1) << 61)
+            return err_set(err, -EPROTO, "slice %zu is not valid", ret->slices);
+    }
+    return 0;
+}
+
 static int manifest_crcs_get(struct reader *in, uint64_t count, struct manifest *ret,
                              struct err *err)
 {
@@ -220,7 +274,8 @@ static int manifest_get(struct reader *in, bool draft, struct manifest *ret, str
     if (result == 0)
         result = manifest_blobs_get(in, blobs, ret, err);
     if (result == 0)
-        result = manifest_crcs_get(in, blocks, ret, err);
+        result =
+            draft ? manifest_slices_get(in, ret, err) : manifest_crcs_get(in, blocks, ret, err);
     return result == 0 && in->bad ? err_set(err, -EPROTO, "too short") : result;
 }
 

@@ -13,11 +13,21 @@
 
 #define CKPT_BLOBS_BYTES_MAX (16u << 20)
 #define CKPT_MANIFEST_MAX (1u << 30)
+#define MANIFEST_SLICE_BYTES (4 + 8 + 8) /* in a draft */
 
 struct ckpt_blob {
     char *name;
     unsigned char *data;
     uint64_t size;
+};
+
+/* A slice of a replicated tensor that another rank saves.  This rank digests its own copy of it, which lies in the image behind the
+ * file, to find replicas that differ.
+ */
+struct replica_slice {
+    uint32_t tensor;    /* of the manifest */
+    uint64_t row, rows; /* in the global tensor, of its first dimension; of a scalar 0 and 1 */
+    struct ckpt_digest digest;
 };
 
 struct manifest {
@@ -30,7 +40,17 @@ struct manifest {
     size_t blobs, blob_room;
     uint32_t *crc; /* of each block of the file; NULL in a draft */
     size_t blocks;
+    struct replica_slice
+        *slice; /* of a draft, never on disk; one behind the other from manifest_slices_at() */
+    size_t slices, slice_room;
 };
+
+uint64_t manifest_slice_bytes(const struct manifest *manifest, const struct replica_slice *slice);
+/* Where copies of slices begin in the image. */
+static inline uint64_t manifest_slices_at(const struct manifest *manifest)
+{
+    return ckpt_round_up(manifest->file_bytes, CKPT_BLOCK);
+}
 
 void manifest_fini(struct manifest *manifest);
 /* buf_failed: no memory.  `draft`: without checksums. */

@@ -98,27 +98,51 @@ static int exporter_parts_collect(struct exporter *exporter, struct err *err)
     return 0;
 }
 
-/* Rows that two ranks saved must be the same rows. */
-static int export_copies_compare(const struct export_tensor *tensor, const struct export_part *part,
-                                 const struct manifest *manifest, struct err *err)
+static bool export_same_place(const struct ckpt_tensor *one, const struct ckpt_tensor *other)
 {
+    return memcmp(one->offset, other->offset, sizeof(one->offset)) == 0 &&
+           memcmp(one->shape, other->shape, sizeof(one->shape)) == 0;
+}
+
+/* Then that rank's copy is taken. */
+static bool export_rank_has(const struct exporter *exporter, const struct export_tensor *tensor,
+                            const struct export_part *part)
+{
+    for (size_t i = 0; i < tensor->parts; i++) {
+        if (exporter->manifest[part[i].file].rank == exporter->export->rank &&
+            export_same_place(part[0].saved, part[i].saved))
+            return true;
+    }
+    return false;
+}
+
+/* Rows that two ranks saved must be the same rows. */
+static int export_copies_compare(const struct exporter *exporter,
+                                 const struct export_tensor *tensor, const struct export_part *part,
+                                 struct err *err)
+{
+    const struct manifest *manifest = exporter->manifest;
+
+    if (export_rank_has(exporter, tensor, part))
+        return 0;
     for (size_t i = 1; i < tensor->parts; i++) {
         const struct ckpt_tensor *first = part[0].saved, *other = part[i].saved;
 
-        if (memcmp(first->offset, other->offset, sizeof(first->offset)) != 0 ||
-            memcmp(first->shape, other->shape, sizeof(first->shape)) != 0 ||
+        if (!export_same_place(first, other) ||
             memcmp(first->digest.byte, other->digest.byte, sizeof(first->digest.byte)) == 0)
             continue;
         return err_set(err, -ENOTSUP,
                        "tensor %s: ranks %" PRIu32 " and %" PRIu32
-                       " saved different contents for the same place",
-                       first->name, manifest[part[0].file].rank, manifest[part[i].file].rank);
+                       " saved different contents for the same place; --rank %" PRIu32
+                       " takes that of rank %" PRIu32,
+                       first->name, manifest[part[0].file].rank, manifest[part[i].file].rank,
+                       manifest[part[0].file].rank, manifest[part[0].file].rank);
     }
     return 0;
 }
 
-static int export_tensor_check(const struct export_tensor *tensor, const struct export_part *part,
-                               const struct manifest *manifest, struct err *err)
+static int export_tensor_check(const struct exporter *exporter, const struct export_tensor *tensor,
+                               const struct export_part *part, struct err *err)
 {
     const struct ckpt_tensor *first = part[0].saved;
 
@@ -141,7 +165,7 @@ static int export_tensor_check(const struct export_tensor *tensor, const struct 
                     saved->name, k);
         }
     }
-    return export_copies_compare(tensor, part, manifest, err);
+    return export_copies_compare(exporter, tensor, part, err);
 }
 
 static int exporter_tensor_add(struct exporter *exporter, size_t first, size_t end, struct err *err)
@@ -162,7 +186,7 @@ static int exporter_tensor_add(struct exporter *exporter, size_t first, size_t e
     if (!ARRAY_FIT(exporter->tensor, exporter->tensor_room, exporter->tensors + 1))
         return err_nomem(err);
     exporter->tensor[exporter->tensors++] = made;
-    return export_tensor_check(&made, part, exporter->manifest, err);
+    return export_tensor_check(exporter, &made, part, err);
 }
 
 /* In the order of their names, as many into a file as fit. */
@@ -248,10 +272,14 @@ static int exporter_extents_make(const struct exporter *exporter, size_t shard,
 
         for (size_t k = 0; tensor->shard == shard && result == 0 && k < tensor->parts; k++) {
             const struct export_part *part = &exporter->part[tensor->part + k];
+            const struct manifest *manifest = &exporter->manifest[part->file];
 
-            result =
-                extents_add(extents, (struct extent_part){ .tensor = i, .file = part->file },
-                            &tensor->tensor, &exporter->manifest[part->file], part->saved, err);
+            result = extents_add(
+                extents,
+                (struct extent_part){ .tensor = i,
+                                      .file = part->file,
+                                      .preferred = manifest->rank == exporter->export->rank },
+                &tensor->tensor, manifest, part->saved, err);
         }
     }
     for (size_t i = 0; result == 0 && i < exporter->tensors; i++) {

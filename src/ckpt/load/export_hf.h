@@ -10,10 +10,14 @@
 
 #include "ckpt/store/point.h"
 
+#define EXPORT_NO_RANK UINT32_MAX
+
 struct export_hf {
     const char *prefix;   /* only tensors whose names begin so; the prefix is removed.  "": all */
     uint64_t shard_bytes; /* a file is not larger, unless a single tensor is; at least 1 */
     bool dry_run;         /* plan only: nothing is read or written */
+    uint32_t
+        rank; /* whose copy counts where ranks differ, such as in BatchNorm's statistics; EXPORT_NO_RANK: that is an error */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t bytes); /* NULL: none */
     void *ctx;
     /* Results: */

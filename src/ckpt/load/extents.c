@@ -159,8 +159,9 @@ static int loader_block(void *ctx, uint64_t index, const unsigned char *data, si
 
     if (crc32c(0, data, size) != loader->manifest->crc[index])
         return err_set(err, -EPROTO,
-                       "rank-%05" PRIu32 ".safetensors: wrong checksum at byte %" PRIu64,
-                       loader->manifest->rank, begin);
+                       "rank-%05" PRIu32 ".safetensors: wrong checksum of bytes %" PRIu64
+                       " to %" PRIu64,
+                       loader->manifest->rank, begin, end - 1);
     while (low < high) { /* the first extent that ends behind the begin */
         size_t middle = low + (high - low) / 2;
 

@@ -17,6 +17,5 @@ int complete_file(int fd, struct seal_entry *file, struct safetensors *ret, stru
 int complete_zeros(const struct seal_entry *file, const struct seal_scan *scan, struct err *err);
 /* All files together: what an index, the metadata of DCP or a numbered name demands. */
 int complete_tree(int dir_fd, const struct seal *seal, struct err *err);
-const struct seal_entry *complete_find(const struct seal *seal, const char *path);
 
 #endif

@@ -24,7 +24,7 @@ static int tree_path_compare(const void *key, const void *entry)
     return strcmp(key, ((const struct seal_entry *)entry)->path);
 }
 
-const struct seal_entry *complete_find(const struct seal *seal, const char *path)
+static const struct seal_entry *complete_find(const struct seal *seal, const char *path)
 {
     return seal->files
                ? bsearch(path, seal->file, seal->files, sizeof(*seal->file), tree_path_compare)

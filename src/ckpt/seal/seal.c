@@ -229,10 +229,10 @@ static int seal_contents_compare(const struct seal *seal, const struct seal_entr
         return err_set(err, -EPROTO, "%s: has the contents of %s", file->path, other);
     for (uint64_t i = 0; i < ckpt_blocks(file->bytes); i++) {
         if (file->crc[i] != found->crc[i])
-            return err_set(err, -EPROTO, "%s: changed: wrong checksum at byte %" PRIu64 "%s",
-                           file->path, i * CKPT_BLOCK,
-                           found->zero_pages > file->zero_pages ? "; there are new pages of zeros"
-                                                                : "");
+            return err_set(
+                err, -EPROTO, "%s: changed: wrong checksum of bytes %" PRIu64 " to %" PRIu64 "%s",
+                file->path, i * CKPT_BLOCK, MIN((i + 1) * CKPT_BLOCK, file->bytes) - 1,
+                found->zero_pages > file->zero_pages ? "; there are new pages of zeros" : "");
     }
     return seal_digest_same(file, found)
                ? 0

@@ -237,8 +237,6 @@ static int run_begin_block(struct run *run, unsigned number, uint64_t index, str
         job->way == BLOCKS_BUFFERED ? slot->size : (size_t)ckpt_round_up(slot->size, CKPT_PAGE);
     slot->data =
         job->write ? job->image + index * CKPT_BLOCK : run->bounce + (size_t)number * CKPT_BLOCK;
-    if (job->stop && job->stop(job->ctx))
-        return err_set(err, -ECANCELED, "stopped");
     run_pace(run);
     if (job->write && job->each)
         result = job->each(job->ctx, index, slot->data, slot->size, err);
@@ -290,7 +288,7 @@ static int run_hand_out(struct run *run, struct err *err)
         result = job->each(job->ctx, slot->index, slot->data, slot->size, err);
         slot->busy = false;
         run->waiting--;
-        run->due++;
+        run->due += job->stride ? job->stride : 1;
         i = UINT_MAX; /* from the first slot again */
     }
     return result;
@@ -355,14 +353,19 @@ int blocks_run(const struct blocks_job *job, struct err *err)
 {
     CLEAN(free_clean) struct run *run = calloc(1, sizeof(*run));
     uint64_t count = job->want ? job->wants : ckpt_blocks(job->bytes), next = job->first;
+    bool stopped = false;
     int result;
 
     if (!run)
         return err_nomem(err);
     run->job = job;
+    run->due = job->first;
     result = run_open(run, err);
     while (result == 0 && (next < count || run->in_flight)) {
-        if (next < count && run->in_flight + run->waiting < DEPTH) {
+        if (next < count && job->stop && job->stop(job->ctx)) {
+            stopped = true; /* what is under way is finished */
+            next = count;
+        } else if (next < count && run->in_flight + run->waiting < DEPTH) {
             result =
                 run_begin_block(run, run_free_slot(run), job->want ? job->want[next] : next, err);
             next += job->stride ? job->stride : 1;
@@ -381,5 +384,5 @@ int blocks_run(const struct blocks_job *job, struct err *err)
     pool_close(run->pool);
     uring_close(run->ring);
     free(run->bounce);
-    return result;
+    return result == 0 && stopped ? err_set(err, -ECANCELED, "stopped") : result;
 }

@@ -36,7 +36,7 @@ struct blocks_job {
     uint64_t wants;
     uint64_t first,
         stride;   /* of the list: this runner takes every `stride`-th from `first` on; 0, 0: all */
-    bool ordered; /* read: blocks arrive in order; only with all blocks in one runner */
+    bool ordered; /* read: blocks arrive in order; only without `want` */
     /* Each block, before it is written (in order) or after it was read (in any order).  < 0 ends the run. */
     int (*each)(void *ctx, uint64_t index, const unsigned char *data, size_t size, struct err *err);
     void *ctx;

@@ -146,14 +146,20 @@ bool point_was_copied(int point_fd, const char *place, uint64_t job)
     return good;
 }
 
+bool point_refuse_open(int point_fd, const char *why)
+{
+    int result = small_file_create(point_fd, "REFUSED", why, strlen(why), NULL);
+
+    if (result == 0)
+        directory_sync(point_fd, NULL);
+    return result == 0 || result == -EEXIST;
+}
+
 bool point_refuse(int dir_fd, const struct point *point, const char *why)
 {
     CLEAN(fd_clean) int fd = point_open(dir_fd, point, NULL);
-    int result = fd < 0 ? fd : small_file_create(fd, "REFUSED", why, strlen(why), NULL);
 
-    if (result == 0)
-        directory_sync(fd, NULL);
-    return result == 0 || result == -EEXIST;
+    return fd >= 0 && point_refuse_open(fd, why);
 }
 
 static bool point_was_refused(int point_fd, struct point *point)
@@ -174,6 +180,22 @@ static bool point_was_refused(int point_fd, struct point *point)
     return result != -ENOENT;
 }
 
+void point_failure_read(int point_fd, uint32_t rank, char *out, size_t room)
+{
+    struct buf bytes = { .data = NULL };
+    char name[64];
+    size_t size;
+
+    snprintf(out, room, "rank %" PRIu32 " could not save it", rank);
+    point_rank_name(rank, POINT_FAILED, name, sizeof(name));
+    if (small_file_read(point_fd, name, 4096, &bytes, NULL) == 0 && bytes.size && !bytes.failed) {
+        size = MIN(bytes.size, room - 1);
+        memcpy(out, bytes.data, size);
+        out[text_clean(out, size, false)] = '\0';
+    }
+    buf_fini(&bytes);
+}
+
 /* ---- listing ---- */
 
 /* Without COMMIT: how many ranks have come so far.  Returns whether there is any file of a rank, or a mark of a reader. */
@@ -181,6 +203,7 @@ static bool point_count(int fd, struct point *point)
 {
     CLEAN(dir_clean) DIR *dir = fdopendir(dup(fd));
     const struct dirent *entry;
+    char failure[256] = "";
     bool ours = false;
 
     while (dir && (entry = readdir(dir))) {
@@ -191,15 +214,21 @@ static bool point_count(int fd, struct point *point)
         if (strncmp(entry->d_name, "rank-", 5) != 0 || !end)
             continue;
         ours |= strcmp(end, ".manifest") == 0 || strcmp(end, ".safetensors") == 0 ||
-                strcmp(end, ".verified") == 0;
+                strcmp(end, ".verified") == 0 || strcmp(end, "." POINT_FAILED) == 0;
+        if (strcmp(end, "." POINT_FAILED) == 0)
+            point_failure_read(fd, (uint32_t)strtoul(entry->d_name + 5, NULL, 10), failure,
+                               sizeof(failure));
         if (strcmp(end, ".manifest") == 0)
             point->ranks++;
         if (strcmp(end, ".safetensors") == 0 && small_file_size(fd, entry->d_name, &size) == 0)
             point->bytes += size;
     }
     point->state = POINT_INCOMPLETE;
-    snprintf(point->why, sizeof(point->why), "not committed; %" PRIu32 " ranks have saved",
-             point->ranks);
+    if (failure[0])
+        snprintf(point->why, sizeof(point->why), "not committed; %.230s", failure);
+    else
+        snprintf(point->why, sizeof(point->why), "not committed; %" PRIu32 " ranks have saved",
+                 point->ranks);
     return ours || !dir;
 }
 

@@ -5,6 +5,7 @@
  *         rank-NNNNN.safetensors       what a rank saved
  *         rank-NNNNN.manifest          its tensors, blobs and checksums
  *         rank-NNNNN.verified          it was read back from the disk
+ *         rank-NNNNN.failed            instead: the rank could not save it
  *         COMMIT                       every manifest, with its digest
  *         REFUSED                      a reader found it damaged: never taken again
  *         PEER, STORE                  it was copied to another node, to an object store
@@ -89,6 +90,9 @@ struct point_check {
     bool mark;                  /* ranks that were not read back as a whole are marked so */
     uint32_t part,
         parts; /* parts > 1: every parts-th block, from block `part` on; not for files of fewer blocks */
+    bool (*stop)(void *ctx); /* asked before each block; NULL: never.  Then -ECANCELED. */
+    uint64_t
+        *next; /* the block to begin with; gets the next one; one thread.  NULL: from the first. */
 };
 
 /* Reads everything, past the page cache where possible.  0: complete and right.  -EPROTO: refused, err says why.  -ESTALE: it
@@ -105,6 +109,7 @@ int point_verify_file(int point_fd, const struct manifest *manifest,
                       const struct point_check *check, struct err *err);
 /* Marks it: no reader takes it again.  false: it could not be marked, such as in a read-only directory. */
 bool point_refuse(int dir_fd, const struct point *point, const char *why);
+bool point_refuse_open(int point_fd, const char *why);
 /* Removes a point and what is in it; -errno. */
 int point_remove(int dir_fd, const struct point *point, struct err *err);
 /* What point_remove() left when it was killed. */
@@ -117,6 +122,10 @@ int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *m
                         uint32_t parts, struct err *err);
 /* Of how many parts one was read back; 1: all of it; 0: nothing. */
 uint32_t point_rank_parts(int point_fd, const struct commit_rank *rank);
+
+/* The mark that a rank could not save its part; its text is the reason. */
+#define POINT_FAILED "failed"
+void point_failure_read(int point_fd, uint32_t rank, char *out, size_t room);
 
 /* The mark that another place has the point, too; it names the start of the job. */
 #define POINT_PEER "PEER"

@@ -92,7 +92,7 @@ struct checker {
     int fd;
     enum blocks_way way;
     unsigned runners;
-    uint64_t part, parts;
+    uint64_t first, parts; /* block */
     _Atomic unsigned taken;
     _Atomic uint64_t done_bytes;
     _Atomic int result;
@@ -120,9 +120,12 @@ static int point_block_check(void *ctx, uint64_t index, const unsigned char *dat
 
     if (crc32c(0, data, size) != manifest->crc[index])
         return err_set(err, -EPROTO,
-                       "rank-%05" PRIu32 ".safetensors: wrong checksum at byte %" PRIu64,
-                       manifest->rank, index * CKPT_BLOCK);
+                       "rank-%05" PRIu32 ".safetensors: wrong checksum of bytes %" PRIu64
+                       " to %" PRIu64,
+                       manifest->rank, index * CKPT_BLOCK, index * CKPT_BLOCK + size - 1);
     atomic_fetch_add(&checker->done_bytes, size);
+    if (checker->check->next)
+        *checker->check->next = index + checker->parts;
     if (checker->check->progress && atomic_load(&checker->taken) == 1)
         checker->check->progress(checker->check->ctx,
                                  checker->check->done_bytes + atomic_load(&checker->done_bytes),
@@ -134,7 +137,10 @@ static int point_block_check(void *ctx, uint64_t index, const unsigned char *dat
 
 static bool checker_stop(void *ctx)
 {
-    return atomic_load(&((struct checker *)ctx)->result) < 0;
+    const struct checker *checker = ctx;
+
+    return atomic_load(&checker->result) < 0 ||
+           (checker->check->stop && checker->check->stop(checker->check->ctx));
 }
 
 static void *checker_run(void *ctx)
@@ -144,21 +150,23 @@ static void *checker_run(void *ctx)
     struct blocks_job job = { .fd = checker->fd,
                               .way = checker->way,
                               .bytes = checker->manifest->file_bytes,
-                              .first = checker->part +
+                              .first = checker->first +
                                        atomic_fetch_add(&checker->taken, 1) * checker->parts,
                               .stride = checker->runners * checker->parts,
-                              .ordered = checker->check->digests,
+                              .ordered = checker->check->digests || checker->check->next,
                               .each = point_block_check,
                               .ctx = checker,
                               .bytes_per_s = checker->check->bytes_per_s / checker->runners,
                               .stop = checker_stop };
     int result = blocks_run(&job, &err);
 
-    if (result < 0 && result != -ECANCELED) {
+    if (result < 0) {
         pthread_mutex_lock(&checker->lock);
-        if (atomic_load(&checker->result) == 0 && checker->err)
-            *checker->err = err;
-        atomic_store(&checker->result, result);
+        if (atomic_load(&checker->result) == 0 || atomic_load(&checker->result) == -ECANCELED) {
+            if (checker->err)
+                *checker->err = err;
+            atomic_store(&checker->result, result);
+        }
         pthread_mutex_unlock(&checker->lock);
     }
     return NULL;
@@ -193,10 +201,12 @@ int point_verify_file(int point_fd, const struct manifest *manifest,
         checker.runners = check->threads ? check->threads : MIN(threads_cpus(), 4);
         checker.runners =
             (unsigned)MIN(checker.runners, MAX(ckpt_blocks(manifest->file_bytes) / 16, 1));
-        if (check->digests)
+        if (check->digests || check->next)
             checker.runners = 1;
         checker.parts = check->digests ? 1 : point_file_parts(manifest, check->parts);
-        checker.part = check->part % checker.parts;
+        checker.first = check->part % checker.parts;
+        if (check->next)
+            checker.first = MAX(checker.first, *check->next);
         result = checker_digests_open(&checker, err);
         pthread_mutex_init(&checker.lock, NULL);
         /* A thread that does not start would leave its blocks unread. */

@@ -39,6 +39,23 @@ static int publish_owner_check(const struct publish *publish, struct err *err)
                    geteuid());
 }
 
+/* The program saves this step once more. */
+static void publish_marks_remove(const struct publish *publish)
+{
+    CLEAN(dir_clean) DIR *dir = fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
+    const struct dirent *entry;
+    char own[64];
+
+    point_rank_name(publish->rank, POINT_FAILED, own, sizeof(own));
+    while (dir && (entry = readdir(dir))) {
+        const char *end = strrchr(entry->d_name, '.');
+
+        if (strcmp(entry->d_name, own) == 0 ||
+            (publish->again && end && strcmp(end, "." POINT_FAILED) == 0))
+            unlinkat(publish->fd, entry->d_name, 0);
+    }
+}
+
 int publish_open(struct publish *publish, struct err *err)
 {
     int result;
@@ -51,7 +68,10 @@ int publish_open(struct publish *publish, struct err *err)
     if (publish->fd < 0)
         return err_set(err, -errno, "%s: %m", publish->part);
     result = publish_owner_check(publish, err);
-    return result < 0 ? result : directory_sync(publish->parent_fd, err);
+    if (result < 0)
+        return result;
+    publish_marks_remove(publish);
+    return directory_sync(publish->parent_fd, err);
 }
 
 void publish_close(struct publish *publish)
@@ -76,6 +96,53 @@ int publish_manifest(const struct publish *publish, const struct manifest *manif
         *ret_digest = ckpt_digest_of(bytes.data, bytes.size);
     buf_fini(&bytes);
     return result;
+}
+
+/* ---- saves that fail ---- */
+
+/* Never a manifest without its file. */
+static void publish_withdraw(const struct publish *publish)
+{
+    static const char *const endings[] = { "manifest", "safetensors" };
+    char name[64];
+
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        point_rank_name(publish->rank, endings[i], name, sizeof(name));
+        unlinkat(publish->fd, name, 0);
+    }
+    if (publish->group == 1)
+        unlinkat(publish->parent_fd, publish->part, AT_REMOVEDIR);
+}
+
+static void publish_mark_failed(const struct publish *publish, const char *text)
+{
+    char name[64];
+
+    point_rank_name(publish->rank, POINT_FAILED, name, sizeof(name));
+    if (small_file_create(publish->fd, name, text, strlen(text), NULL) < 0)
+        small_file_create(publish->fd, name, "", 0, NULL); /* a full disk has room for a name */
+}
+
+void publish_fail(const struct publish *publish, const char *why)
+{
+    char name[64], text[256];
+    uint64_t size;
+
+    if (publish->fd < 0)
+        return;
+    point_rank_name(publish->rank, "manifest", name, sizeof(name));
+    if (publish->group > 1 && small_file_size(publish->fd, name, &size) == 0)
+        return; /* an fsync failed after all was there: another rank may be about to commit it */
+    snprintf(text, sizeof(text), "rank %" PRIu32 " could not save it: %s", publish->rank, why);
+    if (publish->group > 1)
+        publish_mark_failed(publish, text);
+    publish_withdraw(publish);
+}
+
+void publish_give_up(const struct publish *publish, const char *why)
+{
+    publish_withdraw(publish);
+    publish_mark_failed(publish, why); /* those that save it again wait for this one, too */
 }
 
 /* ---- COMMIT ---- */
@@ -125,6 +192,7 @@ static int publish_ranks_find(const struct publish *publish, struct commit *comm
 {
     CLEAN(dir_clean) DIR *dir = fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
     const struct dirent *entry;
+    char why[256];
     uint32_t count = 0;
 
     if (!dir)
@@ -136,6 +204,10 @@ static int publish_ranks_find(const struct publish *publish, struct commit *comm
         if (strncmp(entry->d_name, "rank-", 5) != 0)
             continue;
         number = (uint32_t)strtoul(entry->d_name + 5, &end, 10);
+        if (strcmp(end, "." POINT_FAILED) == 0) {
+            point_failure_read(publish->fd, number, why, sizeof(why));
+            return err_set(err, -ECANCELED, "%s", why);
+        }
         point_rank_name(number, "manifest", name, sizeof(name));
         if (strcmp(name, entry->d_name) != 0)
             continue;

@@ -15,6 +15,8 @@ struct publish {
     int parent_fd, fd; /* parent_fd belongs to the caller */
     uint64_t step, job;
     uint32_t rank, world, group;
+    bool
+        again; /* this rank has failed to save this step before: marks of failures are of that time */
     char part[96]; /* name of the hidden directory */
 };
 
@@ -24,7 +26,11 @@ void publish_close(struct publish *publish);
 /* After the file of tensors is synced and has its name. */
 int publish_manifest(const struct publish *publish, const struct manifest *manifest,
                      struct ckpt_digest *ret_digest, struct err *err);
-/* 1: the point is committed and has its name; 0: ranks are missing. */
+/* This rank cannot save it.  The others learn it from rank-NNNNN.failed, and need not wait.  What it has written is removed. */
+void publish_fail(const struct publish *publish, const char *why);
+/* Another rank cannot, as publish_try() has said: what this one has written is of no use, and takes room that the next save needs. */
+void publish_give_up(const struct publish *publish, const char *why);
+/* 1: the point is committed and has its name; 0: ranks are missing; -ECANCELED: one of them cannot save it. */
 int publish_try(const struct publish *publish, struct err *err);
 
 #endif

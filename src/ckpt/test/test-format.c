@@ -104,6 +104,49 @@ static void a_manifest_is_read_as_it_was_written(void **state)
     manifest_fini(&manifest);
 }
 
+static void slices_are_in_a_draft_only_and_lie_in_their_tensors(void **state)
+{
+    struct manifest manifest, read = { .step = 0 };
+    struct buf header = { .data = NULL }, bytes = { .data = NULL };
+    size_t order[3];
+
+    (void)state;
+    manifest_make(&manifest);
+    assert_int_equal(layout_make(&manifest, order, &header, NULL), 0);
+    assert_true(ARRAY_FIT_ZERO(manifest.slice, manifest.slice_room, 1));
+    manifest.slice[0] = (struct replica_slice){ .tensor = 2, .row = 0, .rows = 1 };
+    manifest.slices = 1;
+    manifest_encode(&manifest, true, &bytes);
+    assert_int_equal(manifest_parse(bytes.data, bytes.size, true, &read, NULL), 0);
+    assert_int_equal(read.slices, 1);
+    assert_int_equal(read.slice[0].tensor, 2);
+    assert_int_equal(manifest_slice_bytes(&read, &read.slice[0]),
+                     manifest_slice_bytes(&manifest, &manifest.slice[0]));
+    manifest_fini(&read);
+    for (int wrong = 0; wrong < 4; wrong++) {
+        manifest.slice[0] = (const struct replica_slice[]){
+            { .tensor = 3, .rows = 1 },
+            { .tensor = 2, .rows = 0 },
+            { .tensor = 2, .row = UINT64_MAX, .rows = 2 },
+            { .tensor = 2, .rows = UINT64_MAX },
+        }[wrong];
+        bytes.size = 0;
+        manifest_encode(&manifest, true, &bytes);
+        assert_int_equal(manifest_parse(bytes.data, bytes.size, true, &read, NULL), -EPROTO);
+    }
+    manifest.blocks = 1;
+    manifest.crc = calloc(1, sizeof(*manifest.crc));
+    assert_non_null(manifest.crc);
+    bytes.size = 0;
+    manifest_encode(&manifest, false, &bytes);
+    assert_int_equal(manifest_parse(bytes.data, bytes.size, false, &read, NULL), 0);
+    assert_int_equal(read.slices, 0);
+    manifest_fini(&read);
+    buf_fini(&header);
+    buf_fini(&bytes);
+    manifest_fini(&manifest);
+}
+
 static void a_flipped_bit_anywhere_in_a_commit_is_found(void **state)
 {
     struct commit commit = { .step = 9, .job = 5, .world = 3, .group = 2 }, read = { .step = 0 };
@@ -154,6 +197,7 @@ int main(void)
         cmocka_unit_test(tensors_lie_aligned_and_without_holes),
         cmocka_unit_test(two_tensors_of_one_name_are_refused),
         cmocka_unit_test(a_manifest_is_read_as_it_was_written),
+        cmocka_unit_test(slices_are_in_a_draft_only_and_lie_in_their_tensors),
         cmocka_unit_test(a_flipped_bit_anywhere_in_a_commit_is_found),
         cmocka_unit_test(a_tensor_too_large_to_count_is_refused),
         cmocka_unit_test(names_that_hide_text_are_refused),

@@ -159,6 +159,47 @@ static void parts_take_turns_and_make_up_the_whole(void **state)
     assert_int_equal(point_file_parts(&saved->manifest, 1000), 1); /* too small to be cut */
 }
 
+struct pauses {
+    unsigned asked, every;
+};
+
+static bool pauses_stop(void *ctx)
+{
+    struct pauses *pauses = ctx;
+
+    return ++pauses->asked % pauses->every == 0;
+}
+
+/* However often it is interrupted: each block is read, each damage found, and what was read is not read again for ever. */
+static void a_check_that_is_interrupted_goes_on_where_it_was(void **state)
+{
+    struct saved *saved = *state;
+
+    for (uint32_t parts = 1; parts <= 3; parts += 2) {
+        for (uint64_t block = 0; block < saved->manifest.blocks; block += 3) {
+            for (int bad = 0; bad < 2; bad++) {
+                struct pauses pauses = { .every = 2 + (unsigned)(block % 4) };
+                uint64_t next = 0;
+                struct point_check check = { .parts = parts,
+                                             .part = (uint32_t)(block % parts),
+                                             .stop = pauses_stop,
+                                             .ctx = &pauses,
+                                             .next = &next };
+                int result = -ECANCELED, rounds = 0;
+
+                saved->manifest.crc[block] ^= (uint32_t)bad;
+                for (; result == -ECANCELED && rounds < 100; rounds++) {
+                    pauses.asked = 0;
+                    result = point_verify_file(saved->dir_fd, &saved->manifest, &check, NULL);
+                }
+                saved->manifest.crc[block] ^= (uint32_t)bad;
+                assert_int_equal(result, bad ? -EPROTO : 0);
+                assert_true(bad || next >= saved->manifest.blocks);
+            }
+        }
+    }
+}
+
 struct order {
     uint64_t next, last;
 };
@@ -208,6 +249,8 @@ int main(void)
             saved_teardown),
         cmocka_unit_test_setup_teardown(parts_take_turns_and_make_up_the_whole, saved_setup,
                                         saved_teardown),
+        cmocka_unit_test_setup_teardown(a_check_that_is_interrupted_goes_on_where_it_was,
+                                        saved_setup, saved_teardown),
         cmocka_unit_test_setup_teardown(ordered_blocks_arrive_in_order_in_every_way, saved_setup,
                                         saved_teardown),
     };

@@ -206,8 +206,9 @@ static int pull_part_write(int fd, const struct manifest *manifest, uint64_t at,
             manifest->crc[(at + done) / CKPT_BLOCK])
             return err_set(err, -EPROTO,
                            "rank-%05" PRIu32
-                           ".safetensors as received: wrong checksum at byte %" PRIu64,
-                           manifest->rank, at + done);
+                           ".safetensors as received: wrong checksum of bytes %" PRIu64
+                           " to %" PRIu64,
+                           manifest->rank, at + done, at + MIN(done + CKPT_BLOCK, bytes->size) - 1);
     }
     for (size_t done = 0; done < bytes->size;) {
         ssize_t put = pwrite(fd, bytes->data + done, bytes->size - done, (off_t)(at + done));

@@ -204,8 +204,9 @@ static int push_part_read(const struct push_file *file, uint64_t at, size_t size
         if (crc32c(0, file->buffer + done, MIN(size - done, CKPT_BLOCK)) !=
             file->manifest->crc[(at + done) / CKPT_BLOCK])
             return err_set(err, -EPROTO,
-                           "rank-%05" PRIu32 ".safetensors: wrong checksum at byte %" PRIu64,
-                           file->manifest->rank, at + done);
+                           "rank-%05" PRIu32 ".safetensors: wrong checksum of bytes %" PRIu64
+                           " to %" PRIu64,
+                           file->manifest->rank, at + done, at + MIN(done + CKPT_BLOCK, size) - 1);
     }
     posix_fadvise(file->fd, (off_t)at, (off_t)size, POSIX_FADV_DONTNEED);
     return 0;

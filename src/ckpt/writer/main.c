@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ckpt/writer/serve.h"
@@ -61,7 +62,7 @@ static void writer_files_close(void)
 int main(int argc, char **argv)
 {
     struct err err = { "" };
-    int signals, result;
+    int signals, trainer, result;
 
     if (argc == 2 && strcmp(argv[1], "--help") == 0)
         return writer_usage(stdout, 0);
@@ -74,7 +75,9 @@ int main(int argc, char **argv)
         return 2;
     }
     writer_files_close();
-    switch (fork()) { /* so that the trainer has no child that it does not know */
+    trainer = (int)syscall(SYS_pidfd_open, getppid(),
+                           0); /* before Linux 5.3: the socket alone says when it ends */
+    switch (fork()) {          /* so that the trainer has no child that it does not know */
     case 0:
         break;
     case -1:
@@ -89,8 +92,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "lockstep-ckpt-writer: %m\n");
         return 3;
     }
-    result = writer_serve(SOCKET, signals, &err);
-    if (result < 0)
+    result = writer_serve(SOCKET, trainer, signals, &err);
+    if (result < 0 && err.text[0])
         fprintf(stderr, "lockstep-ckpt-writer: %s\n", err.text);
     return result < 0;
 }

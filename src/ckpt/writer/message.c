@@ -15,7 +15,7 @@
 #include "core/text.h"
 
 static const char magic[4] = { 'L', 'S', 'C', 'W' };
-#define VERSION 5
+#define VERSION 6
 
 static void message_hello_put(const struct message_hello *hello, struct buf *out)
 {

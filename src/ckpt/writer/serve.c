@@ -23,14 +23,17 @@
 
 #include "ckpt/store/point.h"
 #include "ckpt/store/retain.h"
+#include "ckpt/store/small_file.h"
 #include "ckpt/writer/changes.h"
 #include "ckpt/writer/hold_image.h"
 #include "ckpt/writer/message.h"
+#include "ckpt/writer/replica_check.h"
 #include "ckpt/writer/store_image.h"
 #include "core/clean.h"
 #include "core/time.h"
 
-#define SAVES 8 /* that wait for other ranks, or to be read back */
+#define SAVES 8  /* that wait for other ranks, or to be read back */
+#define PASSES 2 /* saves that may go before one that waits to be read back */
 #define LOOK_NS (50 * NS_PER_MS)
 #define STAGGER_MOST_NS (5 * NS_PER_S)
 #define UNCHANGED_WARNINGS 3
@@ -53,10 +56,13 @@ struct save {
     struct message_figures figures;
     uint32_t image;
     char io[256];
+    uint64_t next;     /* block to be read back */
+    unsigned passed;   /* saves that came after it was committed, and went first */
+    int64_t verify_ns; /* spent on reading it back */
 };
 
 struct writer {
-    int socket, signals, dir_fd;
+    int socket, trainer, signals, dir_fd; /* trainer: a pidfd, or -1 */
     struct message_hello hello;
     unsigned char *arena;
     uint64_t arena_bytes;
@@ -76,8 +82,8 @@ struct writer {
     int64_t store_ns;    /* how long the last image took */
     bool ended;          /* the trainer is gone */
     int64_t deadline_ns; /* INT64_MAX: none yet */
-    int failed;          /* -errno of what was not written */
-    struct err *err;
+    int failed;          /* -errno of what was not written; its reason was printed */
+    uint64_t failed_step;
 };
 
 static void writer_event(struct writer *writer, struct message_event event)
@@ -100,9 +106,8 @@ static void save_fail(struct writer *writer, uint64_t number, uint64_t step, int
     snprintf(event.text, sizeof(event.text), "%s", why->text);
     fprintf(stderr, "lockstep-ckpt-writer: rank %" PRIu32 ": step %" PRIu64 " is not saved: %s\n",
             writer->hello.rank, step, why->text);
-    if (!writer->failed)
-        err_set(writer->err, code, "step %" PRIu64 ": %s", step, why->text);
     writer->failed = code;
+    writer->failed_step = step;
     writer_event(writer, event);
 }
 
@@ -119,19 +124,29 @@ static bool writer_stop(void *ctx)
 {
     struct writer *writer = ctx;
     struct pollfd poll_fd[] = { { .fd = writer->socket, .events = POLLRDHUP },
-                                { .fd = writer->signals, .events = POLLIN } };
+                                { .fd = writer->signals, .events = POLLIN },
+                                { .fd = writer->trainer, .events = POLLIN } };
     struct signalfd_siginfo info;
 
     if (writer->deadline_ns == INT64_MAX && poll(poll_fd, COUNT(poll_fd), 0) > 0) {
         writer->signalled =
             (poll_fd[1].revents & POLLIN) && read(writer->signals, &info, sizeof(info)) > 0;
-        if (writer->signalled || (poll_fd[0].revents & (POLLRDHUP | POLLHUP)))
+        if (writer->signalled || (poll_fd[0].revents & (POLLRDHUP | POLLHUP)) || poll_fd[2].revents)
             writer->deadline_ns = time_mono_ns() + (int64_t)writer->hello.deadline_s * NS_PER_S;
     }
     return time_mono_ns() >= writer->deadline_ns;
 }
 
 /* ---- messages ---- */
+
+static void serve_arena_close(struct writer *writer)
+{
+    if (writer->arena)
+        munmap(writer->arena, writer->arena_bytes);
+    writer->arena = NULL;
+    fd_clean(&writer->arena_fd);
+    writer->arena_fd = -1;
+}
 
 static int serve_arena_open(struct writer *writer, const struct message_hello *hello, int fd,
                             struct err *err)
@@ -145,9 +160,7 @@ static int serve_arena_open(struct writer *writer, const struct message_hello *h
     arena = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (arena == MAP_FAILED)
         return err_set(err, -errno, "arena: %m");
-    if (writer->arena)
-        munmap(writer->arena, writer->arena_bytes);
-    fd_clean(&writer->arena_fd);
+    serve_arena_close(writer);
     writer->arena_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* -1: nothing can be held later */
     writer->last.known = false;
     writer->arena = arena;
@@ -201,6 +214,15 @@ static int serve_hello_take(struct writer *writer, const struct message_hello *h
     return 0;
 }
 
+static bool serve_slices_fit(const struct manifest *draft, uint64_t room)
+{
+    uint64_t end = manifest_slices_at(draft);
+
+    for (size_t i = 0; i < draft->slices; i++)
+        end += manifest_slice_bytes(draft, &draft->slice[i]);
+    return !draft->slices || end <= room;
+}
+
 /* A private copy first: what is checked must not change afterwards. */
 static int serve_draft_read(const struct writer *writer, const struct message_save *message,
                             struct manifest *ret, struct err *err)
@@ -222,9 +244,9 @@ static int serve_draft_read(const struct writer *writer, const struct message_sa
     if (result < 0)
         return result;
     if (ckpt_round_up(ret->file_bytes, CKPT_PAGE) <= message->draft_at &&
-        ret->step == message->step && ret->rank == writer->hello.rank &&
-        ret->world == writer->hello.world && ret->group == writer->hello.group &&
-        ret->job == writer->hello.job)
+        serve_slices_fit(ret, message->draft_at) && ret->step == message->step &&
+        ret->rank == writer->hello.rank && ret->world == writer->hello.world &&
+        ret->group == writer->hello.group && ret->job == writer->hello.job)
         return 0;
     manifest_fini(ret);
     return err_set(err, -EPROTO, "the draft contradicts the save");
@@ -278,13 +300,15 @@ static int save_store(struct writer *writer, const struct message_save *message,
     if (result < 0)
         return result;
     store.image = writer->arena + message->image * writer->hello.image_bytes;
-    save->publish = (struct publish){ .parent_fd = writer->dir_fd,
-                                      .fd = -1,
-                                      .step = message->step,
-                                      .job = writer->hello.job,
-                                      .rank = writer->hello.rank,
-                                      .world = writer->hello.world,
-                                      .group = writer->hello.group };
+    save->publish =
+        (struct publish){ .parent_fd = writer->dir_fd,
+                          .fd = -1,
+                          .step = message->step,
+                          .job = writer->hello.job,
+                          .rank = writer->hello.rank,
+                          .world = writer->hello.world,
+                          .group = writer->hello.group,
+                          .again = writer->failed && writer->failed_step == message->step };
     result = publish_open(&save->publish, err);
     if (result == 0)
         result = store_image(&store, save->io, sizeof(save->io), err);
@@ -302,6 +326,8 @@ static void save_take(struct writer *writer, const struct message_save *message)
     int64_t begin_ns;
     int result;
 
+    for (unsigned i = 0; i < writer->saves; i++)
+        writer->save[i].passed += writer->save[i].stage == SAVE_VERIFIES;
     if (writer->saves == SAVES) { /* the other ranks did not follow: the oldest is given up */
         err_set(&err, 0, "other ranks did not save it in time");
         save_fail(writer, writer->save[0].number, writer->save[0].publish.step, -ETIMEDOUT, &err);
@@ -326,6 +352,7 @@ static void save_take(struct writer *writer, const struct message_save *message)
     save->figures.copy_ns = message->copy_ns;
     save->figures.store_ns = (uint64_t)writer->store_ns;
     if (result < 0) {
+        publish_fail(&save->publish, err.text);
         save_fail(writer, message->number, message->step, result, &err);
         save_drop(writer, writer->saves - 1);
     }
@@ -362,6 +389,8 @@ static void save_commit(struct writer *writer, unsigned i)
     if (result == 0) {
         save->pause_ns = MIN(save->pause_ns * 2, LOOK_MOST_NS);
     } else if (result < 0) {
+        if (result == -ECANCELED)
+            publish_give_up(&save->publish, err.text);
         save_fail(writer, save->number, save->publish.step, result, &err);
         save_drop(writer, i);
     } else {
@@ -372,7 +401,7 @@ static void save_commit(struct writer *writer, unsigned i)
         snprintf(event.text, sizeof(event.text), "%s", save->io);
         writer_event(writer, event);
         save->stage = SAVE_VERIFIES;
-        if (writer->hello.no_verify)
+        if (writer->hello.no_verify && !save->manifest.slices)
             save_drop(writer, i);
     }
 }
@@ -396,30 +425,94 @@ static void writer_retain(const struct writer *writer)
                       NULL);
 }
 
+/* A save that waits goes before reading back an older one: it is in memory only.  Not again and again while the trainer lives, or
+ * nothing would ever be verified, and no old point removed.
+ */
+static bool writer_save_goes_first(struct writer *writer, const struct save *save)
+{
+    return save->passed < PASSES || writer->deadline_ns != INT64_MAX;
+}
+
+struct verify_pause {
+    struct writer *writer;
+    const struct save *save;
+};
+
+static bool verify_stop(void *ctx)
+{
+    const struct verify_pause *pause = ctx;
+    struct pollfd poll_fd = { .fd = pause->writer->socket, .events = POLLIN };
+
+    writer_stop(pause->writer); /* notices the end of the trainer */
+    return !pause->writer->ended && writer_save_goes_first(pause->writer, pause->save) &&
+           poll(&poll_fd, 1, 0) > 0;
+}
+
+/* -ECANCELED: a message has come; what was read so far need not be read again. */
+static int save_read_back(struct writer *writer, struct save *save, uint32_t *ret_parts,
+                          struct err *err)
+{
+    struct verify_pause pause = { .writer = writer, .save = save };
+    struct point_check check = { .threads = 1,
+                                 .part = (uint32_t)(save->number + writer->hello.rank),
+                                 .parts = writer->parts,
+                                 .stop = verify_stop,
+                                 .ctx = &pause,
+                                 .next = &save->next };
+    int64_t begin_ns = time_mono_ns();
+    int result;
+
+    serve_io_priority(7);
+    result = point_verify_file(save->publish.fd, &save->manifest, &check, err);
+    serve_io_priority(4);
+    save->verify_ns += time_mono_ns() - begin_ns;
+    *ret_parts = point_file_parts(&save->manifest, check.parts);
+    return result < 0 && result != -ECANCELED ? err_wrap(err, result, "read back") : result;
+}
+
+static int save_replicas_compare(const struct save *save, struct err *err)
+{
+    int result = replica_check(save->publish.fd, &save->manifest, err);
+
+    if (result == -EBADMSG)
+        point_refuse_open(save->publish.fd, err->text);
+    return result;
+}
+
+/* Another rank may have found that its replicas differ. */
+static int save_refused_check(const struct save *save, struct err *err)
+{
+    uint64_t size;
+
+    return small_file_size(save->publish.fd, "REFUSED", &size) == -ENOENT
+               ? 0
+               : err_set(err, -EBADMSG, "the point was refused by another rank, or a reader");
+}
+
 static void save_verify(struct writer *writer, unsigned i)
 {
     struct save *save = &writer->save[i];
     struct message_event event = { .type = EVENT_VERIFIED,
                                    .number = save->number,
                                    .step = save->publish.step };
-    struct point_check check = { .threads = 1,
-                                 .part = (uint32_t)(save->number + writer->hello.rank),
-                                 .parts = writer->parts };
-    int64_t begin_ns = time_mono_ns();
     struct err err = { "" };
-    int result;
+    uint32_t parts = 1;
+    bool reads = !writer->hello.no_verify;
+    int result = save->next ? 0 : save_replicas_compare(save, &err);
 
-    serve_io_priority(7);
-    result = point_verify_file(save->publish.fd, &save->manifest, &check, &err);
-    serve_io_priority(4);
+    if (result == 0 && reads)
+        result = save_read_back(writer, save, &parts, &err);
+    if (result == -ECANCELED)
+        return;
     if (result == 0)
-        result = point_mark_verified(save->publish.fd, save->manifest.rank, &save->digest,
-                                     point_file_parts(&save->manifest, check.parts), &err);
+        result = save_refused_check(save, &err);
+    if (result == 0 && reads)
+        result =
+            point_mark_verified(save->publish.fd, save->manifest.rank, &save->digest, parts, &err);
     if (result < 0) {
-        err_wrap(&err, result, "read back");
         save_fail(writer, save->number, save->publish.step, result, &err);
-    } else {
-        event.ns = (uint64_t)(time_mono_ns() - begin_ns);
+    } else if (reads) {
+        event.ns = (uint64_t)save->verify_ns;
         event.figures = save->figures;
         writer_event(writer, event);
         writer_retain(writer);
@@ -445,21 +538,38 @@ static int writer_work(struct writer *writer, bool idle)
     for (unsigned i = 0; i < writer->saves; i++) {
         if (writer->save[i].stage != SAVE_VERIFIES)
             continue;
-        if (idle)
+        if (idle || !writer_save_goes_first(writer, &writer->save[i]))
             save_verify(writer, i);
         return 0;
     }
     return time_poll_ms(pause_ns, 0);
 }
 
+static bool writer_may_hold(const struct writer *writer)
+{
+    return writer->hello.hold_s && !writer->bye;
+}
+
+/* A process that the trainer forked, such as one that loads data, may hold the socket open for longer. */
+static bool writer_trainer_is_gone(const struct writer *writer)
+{
+    struct pollfd poll_fd = { .fd = writer->trainer, .events = POLLIN };
+
+    return poll(&poll_fd, 1, 0) > 0;
+}
+
 static int writer_message(struct writer *writer, struct err *err)
 {
     struct message message;
     int fds[MESSAGE_FDS];
+    bool gone = writer_trainer_is_gone(writer); /* asked first: what it has sent is there by then */
     int result = message_receive(writer->socket, false, &message, fds, err);
 
-    if (result == 0) {
+    if (result == 0 || (result == -EAGAIN && gone)) {
         writer->ended = true;
+        if (!writer_may_hold(
+                writer)) /* all images were written: the memory is the machine's again */
+            serve_arena_close(writer);
     } else if (result == 1 && message.type == MESSAGE_HELLO) {
         result = serve_hello_take(writer, &message.hello, fds, err);
     } else if (result == 1 && message.type == MESSAGE_SAVE) {
@@ -484,7 +594,7 @@ static void writer_hold(struct writer *writer)
     if (writer->arena)
         munmap(writer->arena, writer->arena_bytes);
     writer->arena = NULL;
-    if (!hello->hold_s || !writer->last.known || !writer->ended || writer->bye ||
+    if (!writer_may_hold(writer) || !writer->last.known || !writer->ended ||
         (writer->signalled && !launched) || writer->arena_fd < 0)
         return;
     hold_image(&(struct hold_image){ .dir_fd = writer->dir_fd,
@@ -500,27 +610,30 @@ static void writer_hold(struct writer *writer)
                                      .launched = launched });
 }
 
-int writer_serve(int socket, int signals, struct err *err)
+int writer_serve(int socket, int trainer, int signals, struct err *err)
 {
     struct writer writer = { .socket = socket,
+                             .trainer = trainer,
                              .signals = signals,
                              .dir_fd = -1,
                              .arena_fd = -1,
                              .deadline_ns = INT64_MAX,
-                             .hello = { .deadline_s = 30 },
-                             .err = err };
+                             .hello = { .deadline_s = 30 } };
     int wait_ms = 0, result = 0;
 
     while (result >= 0 && !writer_stop(&writer)) {
         struct pollfd poll_fd[] = { { .fd = writer.ended ? -1 : socket, .events = POLLIN },
-                                    { .fd = signals, .events = POLLIN } };
+                                    { .fd = signals, .events = POLLIN },
+                                    { .fd = writer.ended ? -1 : trainer, .events = POLLIN } };
+        bool arrived;
 
         if (writer.deadline_ns != INT64_MAX && (wait_ms < 0 || wait_ms > 1000))
             wait_ms = 1000;
         poll(poll_fd, COUNT(poll_fd), wait_ms);
-        if (poll_fd[0].revents)
+        arrived = poll_fd[0].revents || poll_fd[2].revents;
+        if (arrived)
             result = writer_message(&writer, err);
-        wait_ms = writer_work(&writer, !poll_fd[0].revents);
+        wait_ms = writer_work(&writer, !arrived);
         if (writer.ended && !writer.saves)
             break;
     }

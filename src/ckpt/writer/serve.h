@@ -8,8 +8,8 @@
 #include "core/err.h"
 
 /* Serves the engine at the other end of the socket until that end is closed and everything is written, or the deadline has
- * passed.  `signals` is a signalfd: after SIGTERM the deadline runs.  0, or -errno if something was not written.
+ * passed.  `trainer` is a pidfd of the program, or -1.  `signals` is a signalfd: after SIGTERM the deadline runs.  0, or -errno if something was not written.
  */
-int writer_serve(int socket, int signals, struct err *err);
+int writer_serve(int socket, int trainer, int signals, struct err *err);
 
 #endif

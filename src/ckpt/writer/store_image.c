@@ -14,6 +14,7 @@
 #include "ckpt/format/tensor_digests.h"
 #include "ckpt/store/blocks.h"
 #include "ckpt/store/point.h"
+#include "ckpt/writer/replica_check.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/time.h"
@@ -23,6 +24,7 @@
 struct digester {
     const struct store_image *store;
     struct tensor_digests digests;
+    struct slice_digests slices;
 };
 
 static int digester_tensor(void *ctx, size_t tensor, const struct ckpt_digest *digest,
@@ -50,6 +52,7 @@ static int store_digest_block(void *ctx, uint64_t index, const unsigned char *da
         result = tensor_digests_add(&digester->digests, at + done, data + done, part, err);
     }
     digester->store->manifest->crc[index] = crc;
+    slice_digests_add(&digester->slices, size);
     *digester->store->digest_ns += (uint64_t)(time_mono_ns() - begin_ns);
     return result;
 }
@@ -82,7 +85,12 @@ static int store_blocks_write(const struct store_image *store, int fd, enum bloc
     *store->digest_ns = 0; /* of another try */
     result = tensor_digests_open(&digester.digests, err);
     if (result == 0)
+        result = slice_digests_open(&digester.slices, manifest, store->image, err);
+    if (result == 0)
         result = blocks_run(&job, err);
+    if (result == 0)
+        slice_digests_add(&digester.slices, UINT64_MAX);
+    slice_digests_close(&digester.slices);
     tensor_digests_close(&digester.digests);
     return result;
 }
@@ -97,8 +105,8 @@ static int store_room_take(int fd, uint64_t bytes, struct err *err)
     while (result == -EINTR);
     if (result == -EOPNOTSUPP || result == -ENOSYS || result == -EINVAL)
         return 0;
-    return result < 0 ? err_set(err, result, "%llu bytes: %s", (unsigned long long)bytes,
-                                strerror(-result))
+    return result < 0 ? err_set(err, result, "no room for %llu bytes: %s",
+                                (unsigned long long)bytes, strerror(-result))
                       : 0;
 }
 

@@ -15,11 +15,13 @@
 
 #include "base/json_member.h"
 #include "base/log.h"
+#include "cmd/check/check_share.h"
 #include "cmd/check/check_table.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "show/style.h"
+#include "verify/check_report.h"
 #include "verify/inventory.h"
 #include "verify/machine_profile.h"
 #include "verify/verify.h"
@@ -31,8 +33,8 @@
 #define NPD_LINE 80 /* node-problem-detector cuts messages there */
 
 struct check_settings {
-    bool json, list;
-    const char *stage, *only, *root, *dir, *profile, *learn, *for_whom;
+    bool json, list, report, background, stop;
+    const char *stage, *only, *root, *dir, *profile, *learn, *for_whom, *node, *agent_state;
     int64_t time_ns;
     uint32_t flip_sm; /* SM_NONE: no bit is flipped */
 };
@@ -64,6 +66,22 @@ static const struct opt check_opts[] = {
       "tests the test: " FLIP_CHECK " alone is run, with one bit flipped on this SM of each GPU, "
       "and must fail",
       NULL, false },
+    { "report", 0, OPT_FLAG, offsetof(struct check_settings, report), NULL,
+      "leave the results for the daemon of this node, which sends them to the site's controller; "
+      "needs its rights",
+      NULL, false },
+    { "background", 0, OPT_FLAG, offsetof(struct check_settings, background), NULL,
+      "run at the lowest priority, with --report, and end as soon as another check or --stop needs "
+      "the node",
+      NULL, false },
+    { "stop", 0, OPT_FLAG, offsetof(struct check_settings, stop), NULL,
+      "end a check that runs in the background, and exit when it is gone, after 2 s at most", NULL,
+      false },
+    { "node", 0, OPT_TEXT, offsetof(struct check_settings, node), "NAME",
+      "name of this node in the results, default the host's name", NULL, false },
+    { "agent-state", 0, OPT_TEXT, offsetof(struct check_settings, agent_state), "DIR",
+      "state directory of the node daemon, default " CHECK_REPORT_STATE, "LOCKSTEP_AGENT_STATE",
+      false },
     { "list", 0, OPT_FLAG, offsetof(struct check_settings, list), NULL,
       "list all checks with their limits, and exit", NULL, false },
     { "sysroot", 0, OPT_TEXT, offsetof(struct check_settings, root), "DIR",
@@ -80,6 +98,7 @@ struct check_run {
     unsigned verdict;                      /* 0: no result yet */
     unsigned count[CHECK_STATE_COUNT + 1]; /* results by state */
     struct check_table table;
+    struct check_share share;        /* for the daemon */
     const struct verify_check *last; /* whose result came last */
     size_t due, ended;               /* checks */
     int64_t began_ns;
@@ -201,6 +220,8 @@ static void check_on_result(void *user, const struct verify_check *check,
         snprintf(run->first, sizeof(run->first), "%s: %.150s", result->name, result->why);
     run->verdict = worst;
     check_learn(run, result);
+    if (run->settings->report)
+        check_share_take(&run->share, result);
     if (run->settings->json)
         json_object_array_add(run->checks, check_json(result));
     else if (check_is_shown(run, result))
@@ -246,11 +267,15 @@ static int check_settings_check(const struct check_settings *settings)
         return 2;
     }
     if (settings->flip_sm != SM_NONE &&
-        (settings->learn || settings->for_whom ||
+        (settings->learn || settings->for_whom || settings->report ||
          (settings->only && strcmp(settings->only, FLIP_CHECK) != 0))) {
         log_error("--flip-bit makes " FLIP_CHECK
                   " fail on purpose: it cannot be given with --learn, "
-                  "--for or another check");
+                  "--for, --report or another check");
+        return 2;
+    }
+    if (settings->background && (settings->learn || settings->for_whom)) {
+        log_error("--background cannot be given with --learn or --for");
         return 2;
     }
     return 0;
@@ -311,6 +336,63 @@ static int check_learn_end(struct check_run *run)
     }
     log_info("learnt: %s", run->settings->learn);
     return 0;
+}
+
+/* ---- the daemon of this node ---- */
+
+static int check_stop(const struct check_settings *settings)
+{
+    struct err err = { "" };
+    int result = check_background_end(settings->agent_state, &err);
+
+    if (result < 0) {
+        log_error("%s", err.text);
+        return 3;
+    }
+    puts(result ? "ended" : "no check is running in the background");
+    return 0;
+}
+
+/* What loads the machine, or is there because a job begins or ends, comes before a check in the background. */
+static int check_place_take(const struct check_settings *settings, int *ret_fd)
+{
+    struct err err = { "" };
+    int result = 0;
+
+    if (settings->background) {
+        result = check_background_begin(settings->agent_state, ret_fd, &err);
+        if (result == 0 && nice(19) < 0)
+            log_error("nice: %s", strerror(errno));
+    } else if (settings->for_whom || settings->only ||
+               verify_stage_of(settings->stage) >= VERIFY_PROLOG) {
+        result = check_background_end(settings->agent_state, &err);
+    }
+    if (result == 1)
+        log_info("ended a check that ran in the background");
+    if (result < 0 && result != -EACCES)
+        log_error("%s", err.text);
+    return settings->background && result < 0 ? 3 : 0;
+}
+
+/* Whatever becomes of it, the exit status is that of the checks. */
+static void check_report(struct check_run *run, const struct verify_place *place, double seconds)
+{
+    struct check all = { .mono_ns = time_mono_ns(),
+                         .real_ns = time_real_ns(),
+                         .state = (uint8_t)run->verdict,
+                         .name = CHECK_NAME_ALL,
+                         .seconds = seconds };
+    bool whole = !run->settings->only && run->count[CHECK_OK];
+    struct err err = { "" };
+
+    if (!run->settings->report)
+        return;
+    snprintf(all.node, sizeof(all.node), "%s", place->node);
+    snprintf(all.stage, sizeof(all.stage), "%s", verify_stage_name(place->stage));
+    if (run->verdict != CHECK_OK)
+        snprintf(all.why, sizeof(all.why), "%s", run->first);
+    if (check_share_write(&run->share, run->settings->agent_state, whole ? &all : NULL, &err) < 0)
+        log_error("the results are not reported: %s", err.text);
 }
 
 static void check_print_json(const struct check_run *run, const struct verify_place *place,
@@ -376,9 +458,12 @@ static int check_exit(const struct check_run *run)
 
 static int check_command_run(int argc, char **argv)
 {
-    struct check_settings settings = {
-        .stage = "quick", .root = "", .time_ns = 1800 * NS_PER_S, .flip_sm = SM_NONE
-    };
+    struct check_settings settings = { .stage = "quick",
+                                       .root = "",
+                                       .time_ns = 1800 * NS_PER_S,
+                                       .flip_sm = SM_NONE,
+                                       .agent_state = CHECK_REPORT_STATE };
+    CLEAN(fd_clean) int background = -1;
     CLEAN(check_profile_clean) struct machine_profile *profile = NULL;
     CLEAN(check_profile_clean) struct machine_profile *learnt = NULL;
     CLEAN(json_clean) struct json_object *checks = json_object_new_array();
@@ -394,6 +479,9 @@ static int check_command_run(int argc, char **argv)
         return OPT_EXIT(parsed);
     if (settings.list)
         return check_list();
+    if (settings.stop)
+        return check_stop(&settings);
+    settings.report |= settings.background;
     if (check_settings_check(&settings) || check_profile_open(&settings, &profile) ||
         check_learn_begin(&settings, &learnt))
         return 2;
@@ -403,7 +491,12 @@ static int check_command_run(int argc, char **argv)
                  " must fail",
                  settings.flip_sm);
     }
-    gethostname(node, sizeof(node) - 1);
+    if (settings.node)
+        snprintf(node, sizeof(node), "%s", settings.node);
+    else
+        gethostname(node, sizeof(node) - 1);
+    if (check_place_take(&settings, &background))
+        return 3;
     place = (struct verify_place){ .root = settings.root,
                                    .node = node,
                                    .dir = settings.dir,
@@ -427,6 +520,8 @@ static int check_command_run(int argc, char **argv)
         snprintf(run.first, sizeof(run.first), "no check applies to this node");
     }
     check_print_end(&run, &place, (double)(time_mono_ns() - began_ns) / 1e9);
+    check_report(&run, &place, (double)(time_mono_ns() - began_ns) / 1e9);
+    check_share_fini(&run.share);
     if (learnt) {
         int result = check_learn_end(&run);
 

@@ -30,6 +30,7 @@ struct export_options {
     bool json, hf, dry_run;
     const char *prefix;
     uint64_t step;
+    uint32_t rank;
     double shard_gb;
 };
 
@@ -40,6 +41,8 @@ static const struct opt export_opts[] = {
       "the point of this step, default: the newest one that was read back", NULL, false },
     { "prefix", 0, OPT_TEXT, offsetof(struct export_options, prefix), "TEXT",
       "only tensors whose names begin with TEXT, which is removed, such as model.", NULL, false },
+    { "rank", 0, OPT_U32, offsetof(struct export_options, rank), "N",
+      "where ranks saved different contents for the same place, take that of rank N", NULL, false },
     { "shard-size", 0, OPT_F64, offsetof(struct export_options, shard_gb), "GB",
       "begin another file after so many GB, default 5", NULL, false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct export_options, dry_run), NULL,
@@ -132,6 +135,7 @@ static int export_run(const struct export_options *options, const char *dir, con
     struct export_hf export = { .prefix = options->prefix,
                                 .shard_bytes = (uint64_t)(options->shard_gb * 1e9),
                                 .dry_run = options->dry_run,
+                                .rank = options->rank,
                                 .progress = isatty(STDERR_FILENO) ? progress_bar_show : NULL,
                                 .ctx = &bar };
     struct point point = { .step = 0 };
@@ -193,7 +197,9 @@ static int export_parse(int argc, char **argv, struct export_options *options,
 
 static int export_main(int argc, char **argv)
 {
-    struct export_options options = { .prefix = "", .step = UINT64_MAX, .shard_gb = 5 };
+    struct export_options options = {
+        .prefix = "", .step = UINT64_MAX, .rank = EXPORT_NO_RANK, .shard_gb = 5
+    };
     const char *operand[2] = { NULL, NULL };
     struct err err = { "" };
     int status = export_parse(argc, argv, &options, operand), result;

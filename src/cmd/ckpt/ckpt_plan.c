@@ -15,7 +15,7 @@
 #include "lockstep/ckpt.h"
 
 struct plan_options {
-    bool json, shared;
+    bool json, shared, compare;
     double size_gb, disk_gbps, copy_gbps;
     uint32_t ranks, ranks_per_node, images;
     int64_t failure_ns, node_failure_ns, restart_ns, step_ns;
@@ -33,6 +33,8 @@ static const struct opt plan_opts[] = {
       "writing speed of a node's disk; with --shared of the file system", NULL, false },
     { "shared", 0, OPT_FLAG, offsetof(struct plan_options, shared), NULL,
       "all nodes write to one file system", NULL, false },
+    { "compare", 0, OPT_FLAG, offsetof(struct plan_options, compare), NULL,
+      "replicas are compared: each rank also copies a slice that another rank saves", NULL, false },
     { "copy-rate", 0, OPT_F64, offsetof(struct plan_options, copy_gbps), "GB/s",
       "speed at which a rank copies its tensors, default 10", NULL, false },
     { "mtbf", 0, OPT_DURATION, offsetof(struct plan_options, failure_ns), "TIME",
@@ -80,19 +82,20 @@ static int plan_options_check(const struct plan_options *options)
 /* 0, or -EINVAL: a number is out of range. */
 static int plan_make(const struct plan_options *options, struct plan *plan)
 {
-    double written_gb, nodes;
+    double written_gb, nodes, copies;
 
     plan->ranks_per_node = MIN(options->ranks, options->ranks_per_node);
     plan->nodes = (options->ranks + plan->ranks_per_node - 1) / plan->ranks_per_node;
     nodes = plan->nodes;
     plan->rank_gb = options->size_gb / options->ranks;
     plan->node_gb = plan->rank_gb * plan->ranks_per_node;
-    plan->arena_gb = plan->node_gb * options->images;
+    copies = options->compare ? 2 : 1; /* of the part of a rank in an image */
+    plan->arena_gb = plan->node_gb * options->images * copies;
     written_gb = options->shared ? options->size_gb : plan->node_gb;
     plan->read_s = written_gb / options->disk_gbps;
     plan->costs = (struct lockstep_ckpt_costs){
         .size = sizeof(plan->costs),
-        .save_s = plan->rank_gb / options->copy_gbps,
+        .save_s = plan->rank_gb * copies / options->copy_gbps,
         .write_s = written_gb / options->disk_gbps,
         .failure_s = options->failure_ns > 0 ? (double)options->failure_ns / NS_PER_S
                                              : (double)options->node_failure_ns / NS_PER_S / nodes,
@@ -166,7 +169,8 @@ static void plan_print(const struct plan_options *options, const struct plan *pl
 
     printf("memory    %.1f GB on each of %" PRIu32 " nodes: %" PRIu32
            " images of %.2f GB for each of %" PRIu32 " ranks\n",
-           plan->arena_gb, plan->nodes, options->images, plan->rank_gb, plan->ranks_per_node);
+           plan->arena_gb, plan->nodes, options->images,
+           plan->arena_gb / options->images / plan->ranks_per_node, plan->ranks_per_node);
     printf("disk      %.1f GB %s for each point\n",
            options->shared ? options->size_gb : plan->node_gb,
            options->shared ? "on the shared file system" : "on each node");

@@ -11,9 +11,6 @@
 #define FABRIC_PORT 8791
 #define FABRIC_TOKEN "fabric.token" /* in the tokens of the state directory */
 
-/* The nodes of a job, as Slurm's squeue prints them. */
-int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err);
-
 struct fabric_test_options {
     const char *nodes, *slurm, *topology, *token_file, *with;
     bool json, dry_run, full;

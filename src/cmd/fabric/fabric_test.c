@@ -70,7 +70,8 @@ static void fabric_squeue_exec(const char *job, int out)
     _exit(NOT_FOUND);
 }
 
-int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err)
+/* The nodes of a job, as Slurm's squeue prints them. */
+static int fabric_slurm_nodes(const char *job, char *out, size_t room, struct err *err)
 {
     CLEAN(file_clean) FILE *file = NULL;
     int pipe_fd[2], status = 0;

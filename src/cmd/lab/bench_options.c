@@ -128,6 +128,9 @@ static const struct opt bench_noise_opts[] = {
     { "detect", 0, OPT_FLAG, offsetof(struct bench_noise_settings, detect), NULL,
       "simulate the sequential test alone: its delay and its false alarms; takes seconds", NULL,
       false },
+    { "cases", 0, OPT_U32, offsetof(struct bench_noise_settings, cases), "N",
+      "judge N small simulated jobs instead, most of them with one fault, and score the verdicts",
+      NULL, false },
     { .name = NULL },
 };
 

@@ -34,7 +34,7 @@ struct bench_autopsy_settings {
 
 struct bench_noise_settings {
     bool json, print, detect;
-    uint32_t ranks;
+    uint32_t ranks, cases;
     uint64_t steps, seed;
     double step_seconds, seconds, often;
     const char *from;

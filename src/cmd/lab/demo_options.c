@@ -50,6 +50,11 @@ static const struct opt demo_opts[] = {
       .offset = offsetof(struct demo_settings, host_work_ms),
       .arg = "MS",
       .help = "CPU time of a rank's host per step, default 2.5" },
+    { .name = "stamps",
+      .type = OPT_FLAG,
+      .offset = offsetof(struct demo_settings, stamps),
+      .help = "report the devices as those of a job on NCCL, by stamps and operations; not with "
+              "--torch" },
     { .name = "checkpoint-every",
       .type = OPT_U32,
       .offset = offsetof(struct demo_settings, checkpoint_every),

@@ -12,7 +12,7 @@
 
 struct demo_settings {
     struct opt_list faults;
-    bool list_faults, json, torch, page;
+    bool list_faults, json, torch, page, stamps;
     uint32_t ranks, nodes, checkpoint_every;
     uint64_t steps, seed;
     double step_ms, host_work_ms;

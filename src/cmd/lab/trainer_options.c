@@ -12,6 +12,8 @@ static const struct opt trainer_opts[] = {
     { "host-work-ms", 0, OPT_F64, AT(host_work_ms), "MS", "CPU time of the host per step", NULL,
       false },
     { "micro-batches", 0, OPT_U32, AT(micro_batches), "N", "micro-batches per step", NULL, false },
+    { "stamps", 0, OPT_FLAG, AT(stamps), NULL,
+      "report the device as one under NCCL, by stamps and operations", NULL, false },
     { "seed", 0, OPT_U64, AT(seed), "N", "seed of all random numbers", NULL, false },
     { "checkpoint-dir", 0, OPT_TEXT, AT(checkpoint_dir), "DIR", "directory of the checkpoints",
       NULL, false },

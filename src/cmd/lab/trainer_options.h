@@ -16,6 +16,7 @@ struct trainer_settings {
     double step_ms, host_work_ms;
     uint32_t micro_batches;
     int64_t timeout_ns;
+    bool stamps;
     /* From the launcher, as torchrun tells it. */
     uint32_t rank, world, attempt;
     const char *master_addr, *master_port;

@@ -79,6 +79,17 @@ static const struct opt agent_opts[] = {
       "with --every-run: run the sensors of this node; on by default, --no-node-sensors disables "
       "it",
       NULL, false },
+    { "verify", 0, OPT_FLAG, offsetof(struct agent_options, every.verify), NULL,
+      "with --every-run: run health checks that the controller orders while nobody uses the node; "
+      "on "
+      "by default, --no-verify disables it",
+      NULL, false },
+    { "verify-partition", 0, OPT_TEXT, offsetof(struct agent_options, every.verify_partition),
+      "PARTITION",
+      "with --every-run: run these checks as jobs in this partition of Slurm, whose jobs give way "
+      "to "
+      "all others",
+      NULL, false },
     { .name = NULL },
 };
 
@@ -143,7 +154,8 @@ static int agent_main(int argc, char **argv)
                                      .every.runs_per_user = 32,
                                      .every.runs_max = 512,
                                      .every.idle_ns = 60 * NS_PER_S,
-                                     .every.sense = true };
+                                     .every.sense = true,
+                                     .every.verify = true };
     int parsed = opt_parse_all(&command_agent, argc, argv, &options);
     char host[64] = "";
     struct agent *agent;

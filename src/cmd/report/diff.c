@@ -256,7 +256,7 @@ static int diff_print(const char *const run[2], const struct diff_settings *sett
         result = diff_profile_read(run[1], &settings->site, &after, &err);
     if (result == 0) {
         result = diff_profiles(&before.profile, &after.profile, settings->share,
-                               settings->limits.diff_alike, &diff);
+                               settings->limits.verdict_explains, &diff);
         if (result == 0)
             result = environments_compare(&before.environments.now, &after.environments.now,
                                           &environment);

@@ -98,11 +98,12 @@ static void act_run_text(const struct backtest *backtest)
            backtest->costs_gpu_seconds / 3600, backtest->healthy_nodes);
     for (size_t i = 0; i < backtest->decisions; i++) {
         const struct decision *decision = &backtest->decision[i];
-        char target[FACT_NAME + 32], time[32], why[208];
+        char target[FACT_NAME + 32], clean[FACT_NAME + 32], time[32], why[208];
 
         act_target(decision, target, sizeof(target));
         time_format_utc(decision->decided_real_ns, time);
-        printf("  %s %s %s%s: %s\n", time, action_name(decision->action), target,
+        printf("  %s %s %s%s: %s\n", time, action_name(decision->action),
+               show_clean(target, clean, sizeof(clean)),
                decision->state == DECISION_ORDERED ? "" : " (not done)",
                show_clean(decision->why, why, sizeof(why)));
     }

@@ -1,5 +1,5 @@
 /* request.c - `lockstep request checkpoint` and `request depth`: asks all ranks of a run for something at the same step;
- * `request cancel` takes that back; `request inspect` asks a node for a look at itself.
+ * `request cancel` takes that back; `request inspect` asks a node for a look at itself, `request verify` for health checks.
  *
  * The request goes to the controller of the run, which chooses the step; the command waits until every rank has answered, and
  * prints what each did.  A node is asked by the site's controller.
@@ -26,6 +26,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "show/style.h"
+#include "verify/verify.h"
 #include "wire/decision.h"
 #include "wire/ring.h"
 
@@ -34,7 +35,7 @@
 
 struct request_options {
     struct client_settings control;
-    const char *token_file, *depth;
+    const char *token_file, *depth, *stage;
     int64_t wait_ns;
     bool json, dry_run;
 };
@@ -78,6 +79,13 @@ static const struct opt checkpoint_opts[] = {
 static const struct opt depth_opts[] = {
     { "depth", 0, OPT_TEXT, offsetof(struct request_options, depth), "DEPTH",
       "what ranks record: all, steps (neither phases nor spans of devices), none", NULL, false },
+    COMMON_OPTS,
+    { .name = NULL },
+};
+
+static const struct opt verify_opts[] = {
+    { "stage", 0, OPT_TEXT, offsetof(struct request_options, stage), "STAGE",
+      "quick, prolog (default), deep or burn", NULL, false },
     COMMON_OPTS,
     { .name = NULL },
 };
@@ -270,8 +278,12 @@ static int request_post(const struct request_options *options, const struct acce
     int result;
 
     request_path(access, NULL, path, sizeof(path));
-    snprintf(text, sizeof(text), "{\"kind\":\"%s\",\"argument\":%" PRId64 ",\"of\":\"%s\"}",
-             request_kind_name(request->kind), request->argument, request->of);
+    if (request->kind == REQUEST_VERIFY)
+        snprintf(text, sizeof(text), "{\"kind\":\"%s\",\"stage\":\"%s\"}",
+                 request_kind_name(request->kind), options->stage);
+    else
+        snprintf(text, sizeof(text), "{\"kind\":\"%s\",\"argument\":%" PRId64 ",\"of\":\"%s\"}",
+                 request_kind_name(request->kind), request->argument, request->of);
     buf_put(&body, text, strlen(text));
     result = request_call(options, access, path, &body, &root, err);
     buf_fini(&body);
@@ -302,7 +314,7 @@ static void request_print_decision(struct json_object *root, char printed[static
 
     if (!id[0] || strcmp(id, printed) == 0 ||
         strcmp(request_member_text(decision, "state"), "ordered") != 0 ||
-        !json_object_object_get_ex(decision, "step", &step))
+        !json_object_object_get_ex(decision, "step", &step) || !step) /* a node has no steps */
         return;
     snprintf(printed, DECISION_ID, "%s", id);
     log_info("ordered for the end of step %s", json_object_get_string(step));
@@ -438,11 +450,16 @@ static int request_end(const struct request_options *options, struct json_object
     return request_is_done(root) ? 0 : 1;
 }
 
+static bool request_is_of_node(const struct request *request)
+{
+    return request->kind == REQUEST_INSPECT || request->kind == REQUEST_VERIFY;
+}
+
 static int request_send(const struct request_options *options, const char *what,
                         const struct request *request)
 {
     CLEAN(json_clean) struct json_object *root = NULL;
-    struct access access = { .is_node = request->kind == REQUEST_INSPECT };
+    struct access access = { .is_node = request_is_of_node(request) };
     struct err err = { "" };
     char id[DECISION_ID];
     int result = access_find(options, what, &access, &err);
@@ -485,6 +502,7 @@ static int request_main(const struct command *command, int argc, char **argv,
                         struct request *request)
 {
     struct request_options options = { .wait_ns = 15 * 60 * NS_PER_S,
+                                       .stage = "prolog",
                                        .control.timeout_ns = 30 * NS_PER_S };
     int first = opt_parse(command, argc, argv, &options);
 
@@ -497,7 +515,7 @@ static int request_main(const struct command *command, int argc, char **argv,
         }
     }
     if (first + 1 != argc) {
-        log_error(request->kind == REQUEST_INSPECT  ? "expected one node"
+        log_error(request_is_of_node(request)       ? "expected one node"
                   : request->kind == REQUEST_CANCEL ? "expected one run, and perhaps a request"
                                                     : "expected one run");
         return 2;
@@ -515,6 +533,10 @@ static int request_main(const struct command *command, int argc, char **argv,
                       depth);
             return 2;
         }
+    }
+    if (request->kind == REQUEST_VERIFY && verify_stage_of(options.stage) < 0) {
+        log_error("--stage %s: expected quick, prolog, deep or burn", options.stage);
+        return 2;
     }
     return request_send(&options, argv[first], request);
 }
@@ -545,6 +567,13 @@ static int request_inspect_main(int argc, char **argv)
     struct request request = { .kind = REQUEST_INSPECT };
 
     return request_main(&command_request_inspect, argc, argv, &request);
+}
+
+static int request_verify_main(int argc, char **argv)
+{
+    struct request request = { .kind = REQUEST_VERIFY };
+
+    return request_main(&command_request_verify, argc, argv, &request);
 }
 
 const struct command command_request_checkpoint = {
@@ -586,4 +615,15 @@ const struct command command_request_inspect = {
                "it, 1 if not,\n3 if that is not known.",
     .opt = checkpoint_opts,
     .run = request_inspect_main,
+};
+
+const struct command command_request_verify = {
+    .name = "request verify",
+    .operands = "NODE",
+    .summary = "ask the daemon of a node for health checks while nobody uses the node",
+    .details =
+        "Needs the administrator's token of the site's controller.  Exits 0 if the checks were "
+        "done, whatever\ntheir results, 1 if not, 3 if that is not known.",
+    .opt = verify_opts,
+    .run = request_verify_main,
 };

@@ -20,6 +20,7 @@
 #include "core/time.h"
 
 struct control_settings {
+    const char *verify_stage;
     struct site_settings site;
     bool reindex, tidy, page;
     const char *node_token;
@@ -91,6 +92,16 @@ static const struct opt control_opts[] = {
       "with --act: how many of its nodes may be out by lockstep's doing, default 5; one node "
       "always may",
       NULL, false },
+    { "verify-age", 0, OPT_DURATION, offsetof(struct control_settings, site.verify_age_ns), "TIME",
+      "nodes whose last whole health check is older are checked while nobody uses them; default 0: "
+      "only nodes that are out",
+      NULL, false },
+    { "verify-stage", 0, OPT_TEXT, offsetof(struct control_settings, verify_stage), "STAGE",
+      "with --verify-age: what is a whole check: quick, prolog, deep (default) or burn", NULL,
+      false },
+    { "verify-at-once", 0, OPT_U32, offsetof(struct control_settings, site.verify_at_once), "N",
+      "how many nodes a site checks at a time, default 4; 0: none, also none that are out", NULL,
+      false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
       NULL, false },
@@ -253,6 +264,8 @@ static int control_run(int argc, char **argv)
                                          .site.close_ns = 60 * NS_PER_S,
                                          .site.inspections = SITE_BUDGET_DEFAULT,
                                          .site.drains = SITE_DRAINS_DEFAULT,
+                                         .site.verify_at_once = SITE_VERIFY_AT_ONCE_DEFAULT,
+                                         .verify_stage = "deep",
                                          .drain_percent = (uint32_t)(100 * SITE_SHARE_DEFAULT),
                                          .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };
@@ -264,6 +277,11 @@ static int control_run(int argc, char **argv)
         return OPT_EXIT(parsed);
     if (settings.site.tick_ns < NS_PER_MS || settings.site.tick_ns > 10 * NS_PER_S) {
         log_error("--tick: expected 1ms to 10s");
+        return 2;
+    }
+    settings.site.verify_stage = node_stage_rank(settings.verify_stage);
+    if (!settings.site.verify_stage) {
+        log_error("--verify-stage %s: expected quick, prolog, deep or burn", settings.verify_stage);
         return 2;
     }
     if (settings_thresholds(&command_control, argc, argv, &limits, &err) < 0) {

@@ -174,6 +174,11 @@ static int top_show(struct top *top, struct err *err)
     nodelay(stdscr, TRUE);
     keypad(stdscr, TRUE);
     curs_set(0);
+    /* As tmux and PuTTY send them, whatever TERM says: unknown, they would be the key "1" or "4". */
+    define_key("\033[1~", KEY_HOME);
+    define_key("\033[4~", KEY_END);
+    define_key("\033[H", KEY_HOME);
+    define_key("\033[F", KEY_END);
     top_screen_init(&top->screen);
     result = top_loop(top, err);
     endwin();

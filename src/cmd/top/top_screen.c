@@ -63,7 +63,7 @@ void top_screen_fini(struct top_screen *screen)
 
 /* ---- pieces ---- */
 
-/* Foreign text is cleaned, and cut to the line. */
+/* Foreign text is cleaned, and cut to the line; a mark says so: "step 44" must not become "step 4". */
 __attribute__((format(printf, 3, 4))) static void top_put(int row, int column, const char *format,
                                                           ...)
 {
@@ -73,8 +73,11 @@ __attribute__((format(printf, 3, 4))) static void top_put(int row, int column, c
     va_start(args, format);
     vsnprintf(raw, sizeof(raw), format, args);
     va_end(args);
-    if (column < COLS && row < LINES)
-        mvaddnstr(row, column, show_clean(raw, clean, sizeof(clean)), COLS - column);
+    if (column >= COLS || row >= LINES)
+        return;
+    mvaddnstr(row, column, show_clean(raw, clean, sizeof(clean)), COLS - column);
+    if (strlen(clean) > (size_t)(COLS - column))
+        mvaddstr(row, COLS - 1, ">");
 }
 
 /* Eight levels; `level` from 0 to 1, negative: not known. */
@@ -444,6 +447,9 @@ static void top_put_ranks(struct top_screen *screen, struct live_run *live, int 
 
 static void top_put_verdicts(struct top_screen *screen, struct live_run *live, int row)
 {
+    attron(A_BOLD);
+    top_put(row++, 0, "STATE  GPU-SECONDS  VERDICT");
+    attroff(A_BOLD);
     if (live->verdicts > 1)
         qsort(live->verdict, live->verdicts, sizeof(live->verdict[0]), verdict_by_importance);
     live_run_verdicts_moved(live);
@@ -458,7 +464,7 @@ static void top_put_verdicts(struct top_screen *screen, struct live_run *live, i
         char sentence[320];
 
         attron(over ? PAIR(PAIR_OVER) : PAIR(PAIR_BAD) | A_BOLD);
-        top_put(at, 0, "%-5s%9.1f  %s", over ? "over" : "OPEN", verdict->gpu_seconds,
+        top_put(at, 0, "%-5s %12.1f  %s", over ? "over" : "OPEN", verdict->gpu_seconds,
                 verdict_sentence(verdict, sentence, sizeof(sentence)));
         attroff(over ? PAIR(PAIR_OVER) : PAIR(PAIR_BAD) | A_BOLD);
         if (i == screen->chosen[TOP_VERDICTS])
@@ -481,17 +487,43 @@ static char *top_verdict_lines(const struct verdict *verdict)
     return text;
 }
 
-static void top_put_detail(const struct top_screen *screen, int row)
+/* How many bytes of a line fit: whole words, if there are any. */
+static int top_fit(const char *line, int length, int width)
+{
+    int at = width;
+
+    if (length <= width)
+        return length;
+    while (at > 0 && line[at] != ' ')
+        at--;
+    return at > 0 ? at : width;
+}
+
+/* Lines are wrapped between words, and what follows of one stands further in. */
+static void top_put_detail(struct top_screen *screen, int row)
 {
     const char *line = screen->lines;
+    size_t count = 0, room = (size_t)MAX(LINES - 1 - row, 1);
 
-    while (line && *line && row < LINES - 1) {
-        int length = (int)strcspn(line, "\n"), width = MAX(COLS - 1, 1);
+    while (line && *line) {
+        int length = (int)strcspn(line, "\n"), first = (int)strspn(line, " "), indent = 0, at = 0;
 
-        for (int at = 0; at < length && row < LINES - 1; at += width)
-            top_put(row++, 0, "%.*s", MIN(width, length - at), line + at);
+        do { /* an empty line is one, too */
+            int fits = top_fit(line + at, length - at, MAX(COLS - 1 - indent, 8));
+
+            if (count >= screen->scroll && count < screen->scroll + room)
+                top_put(row + (int)(count - screen->scroll), indent, "%.*s", fits, line + at);
+            count++;
+            indent = first + 2;
+            at += fits + (line[at + fits] == ' ');
+        } while (at < length);
         line += length + (line[length] == '\n');
     }
+    screen->shown = count; /* lines: the most that can be scrolled to */
+    screen->rows = room;
+    if (count > room)
+        top_put(LINES - 1, MAX(COLS - 12, 0), "%3.0f %% shown ",
+                100.0 * (double)MIN(screen->scroll + room, count) / (double)count);
 }
 
 static void top_put_ledger(struct top_screen *screen, const struct live_run *live, int row)
@@ -564,7 +596,7 @@ static void top_put_help(int row)
         "F1 h ?     this help",
         "Tab 1-4    next view, a view: ranks, verdicts, ledger, nodes",
         "arrows     choose a line; PgUp PgDn Home End scroll",
-        "Enter      the chosen verdict, whole; again: back",
+        "Enter      the chosen verdict, whole, arrows scroll it; again: back",
         "F3 /       search a rank or a node",
         "F4 \\       filter ranks by number or node; empty: all",
         "F6 < >     sort ranks by rank, excess or node",
@@ -646,15 +678,16 @@ void top_screen_draw(struct top_screen *screen, struct live_run *live, int64_t n
         refresh();
         return;
     }
-    top_keep_chosen(screen, (size_t)(LINES - HEAD_ROWS - 2 + (screen->view == TOP_VERDICTS)));
+    if (!screen->detail)
+        top_keep_chosen(screen, (size_t)(LINES - HEAD_ROWS - 2));
     top_put_head(screen, live, now_real_ns);
+    top_put_keys(screen);
     if (screen->help)
         top_put_help(HEAD_ROWS);
     else if (screen->detail)
         top_put_detail(screen, HEAD_ROWS);
     else
         top_put_view(screen, live, now_real_ns);
-    top_put_keys(screen);
     refresh();
 }
 
@@ -699,6 +732,10 @@ static void top_move(struct top_screen *screen, int key)
     size_t *chosen = &screen->chosen[screen->view], page = screen->rows ? screen->rows : 1;
     size_t last = screen->shown ? screen->shown - 1 : 0;
 
+    if (screen->detail) { /* its lines scroll */
+        chosen = &screen->scroll;
+        last = screen->shown > page ? screen->shown - page : 0;
+    }
     switch (key) {
     case KEY_UP:
         *chosen -= *chosen > 0;
@@ -733,6 +770,7 @@ static void top_toggle_detail(struct top_screen *screen, const struct live_run *
 {
     free(screen->lines);
     screen->lines = NULL;
+    screen->scroll = 0;
     screen->detail = !screen->detail && screen->view == TOP_VERDICTS &&
                      screen->chosen[TOP_VERDICTS] < live->verdicts;
     if (screen->detail)

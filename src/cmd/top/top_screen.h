@@ -42,6 +42,7 @@ struct top_screen {
     enum top_input input;
     char text[48], filter[48]; /* text: being typed */
     size_t first[TOP_VIEWS], chosen[TOP_VIEWS], rows, shown;
+    size_t scroll;   /* lines of the chosen verdict above the screen */
     uint32_t *order; /* of ranks, after filter and sort */
     size_t order_room;
     char *lines;         /* of the chosen verdict */

@@ -67,6 +67,7 @@ struct index_query {
     int64_t rank;   /* verdicts that name it, and that rank: plus one */
     bool open_only; /* verdicts that are not over; runs that go on */
     bool newest_first;
+    bool spread; /* ledgers: evenly over the whole run, the newest among them, at most limit */
     uint64_t step_from, step_to;      /* steps: inclusive; verdicts: since_step; to 0: no end */
     int64_t real_from_ns, real_to_ns; /* since_real_ns or begin_real_ns; to 0: no end */
     uint64_t after;                   /* cursor of the last row that is known */

@@ -175,13 +175,22 @@ int64_t index_nodes(struct index *index, const struct index_query *query, index_
     struct node_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    question_add(&question,
-                 "SELECT node.id, run.name, node.node, version, hello_real,"
-                 " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
-                 " heard_real, rate, traffic"
-                 " FROM node JOIN run ON run.id = node.run WHERE 1");
-    if (query->run && query->run[0])
-        question_add_text(&question, " AND run.name = ?", query->run);
+    question_add(&question, "SELECT node.id, run.name, node.node, version, hello_real,");
+    if (query->run && query->run[0]) {
+        /* One pass over the ranks: one for each node takes a second of the controller at 16,384 ranks on 2,048 nodes. */
+        question_add_text(&question,
+                          " coalesce(held.ranks, 0), heard_real, rate, traffic"
+                          " FROM node JOIN run ON run.id = node.run"
+                          " LEFT JOIN (SELECT node, count(*) AS ranks FROM rank" OF_RUN
+                          " GROUP BY node) AS held ON held.node = node.node",
+                          query->run);
+        question_add_text(&question, " WHERE run.name = ?", query->run);
+    } else {
+        question_add(
+            &question,
+            " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
+            " heard_real, rate, traffic FROM node JOIN run ON run.id = node.run WHERE 1");
+    }
     if (query->node && query->node[0])
         question_add_text(&question, " AND node.node = ?", query->node);
     question_add_page(&question, query, "node.id", 0);
@@ -412,6 +421,8 @@ int64_t index_evidence(struct index *index, const struct index_query *query,
 
 /* ---- ledgers ---- */
 
+#define LEDGERS_SPREAD 99 /* where no limit is given */
+
 struct ledger_asker {
     index_ledger_call *call;
     void *arg;
@@ -439,6 +450,15 @@ int64_t index_ledgers(struct index *index, const struct index_query *query, inde
     question_add_text(&question, "SELECT id, real, payload FROM ledger" OF_RUN, query->run);
     question_add_range(&question, "real", (uint64_t)MAX(0, query->real_from_ns),
                        (uint64_t)MAX(0, query->real_to_ns));
+    if (query->spread) { /* by number: only their ids are walked, not what is in them */
+        question_add_text(&question,
+                          " AND id IN (SELECT id FROM (SELECT id, row_number() OVER (ORDER BY id)"
+                          " AS number, count(*) OVER () AS all_rows FROM ledger" OF_RUN ")",
+                          query->run);
+        question_add_number(&question,
+                            " WHERE number = all_rows OR number % (all_rows / ? + 1) = 0)",
+                            query->limit ? MAX(query->limit, 2) - 1 : LEDGERS_SPREAD);
+    }
     question_add_page(&question, query, "id", 0);
     return question_run(index, &question, give_ledger, &asker, err);
 }

@@ -438,20 +438,21 @@ int runlog_open(const struct runlog_settings *settings, struct runlog **ret, str
 static int runlog_feed(struct runlog *log, const struct frame *frame, struct err *err)
 {
     struct core_counts before, after;
+    struct err why = { .text = "" };
     int result;
 
     if (log->malformed_logged || !log->replay.core)
         return log_replay_fact(&log->replay, frame, err);
     core_counts(log->replay.core, &before);
-    result = log_replay_fact(&log->replay, frame, err);
+    result = log_replay_fact(&log->replay, frame, &why);
     core_counts(log->replay.core, &after);
     if (after.malformed > before.malformed) {
         log_error("run %s: frame %llu of type %u is malformed and was not judged; further ones are "
                   "not logged: %s",
-                  log->run, (unsigned long long)frame->number, frame->type, err->text);
+                  log->run, (unsigned long long)frame->number, frame->type, why.text);
         log->malformed_logged = true;
     }
-    return result;
+    return result < 0 ? err_set(err, result, "%s", why.text) : result;
 }
 
 uint64_t runlog_disk(const struct runlog *log)

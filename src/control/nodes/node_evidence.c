@@ -26,7 +26,7 @@
 /* Users cause what is of class host (memory, tasks that hang), and of class app. */
 static bool evidence_is_of_parts(const struct finding *finding)
 {
-    return finding->origin != FINDING_FROM_USER &&
+    return finding->origin != FINDING_FROM_USER && !finding_is_of_image(finding) &&
            (finding->class == FINDING_CLASS_HARDWARE || finding->class == FINDING_CLASS_FABRIC ||
             finding->class == FINDING_CLASS_DRIVER || finding->class == FINDING_CLASS_STORAGE);
 }

@@ -28,6 +28,42 @@
 #define SITE_FAULT_NS (600 * NS_PER_S)
 #define SITE_FAULT_SHARE 0.05
 
+static const struct site_setting {
+    const char *name;
+    size_t offset;
+    double least, most;
+} site_settings[] = {
+    { SITE_BUDGET_DRAINS, offsetof(struct site_limits, drains), 0, 1e9 },
+    { SITE_BUDGET_SHARE, offsetof(struct site_limits, share), 0, 1 },
+    { SITE_VERIFY_AGE, offsetof(struct site_limits, verify_age), 0, 1e9 },
+    { SITE_VERIFY_STAGE, offsetof(struct site_limits, verify_stage), 1, 4 },
+    { SITE_VERIFY_AT_ONCE, offsetof(struct site_limits, verify_at_once), 0, 1e6 },
+};
+
+static const struct site_setting *lives_setting(const char *name)
+{
+    for (size_t i = 0; i < COUNT(site_settings); i++) {
+        if (strcmp(site_settings[i].name, name) == 0)
+            return &site_settings[i];
+    }
+    return NULL;
+}
+
+double *site_limits_find(struct site_limits *limits, const char *name)
+{
+    const struct site_setting *setting = lives_setting(name);
+
+    return setting ? (double *)(void *)((char *)limits + setting->offset) : NULL;
+}
+
+void site_limits_set(struct site_limits *limits, const char *name, double value)
+{
+    const struct site_setting *setting = lives_setting(name);
+
+    if (setting)
+        *site_limits_find(limits, name) = MIN(MAX(value, setting->least), setting->most);
+}
+
 unsigned node_stage_rank(const char *stage)
 {
     static const char *const stages[] = { "quick", "prolog", "deep", "burn" };

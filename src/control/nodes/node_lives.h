@@ -24,13 +24,23 @@ struct site_node;
 #define SITE_MODE "site.mode"              /* enum policy_mode */
 #define SITE_BUDGET_DRAINS "budget.drains" /* nodes taken out in an hour */
 #define SITE_BUDGET_SHARE "budget.share"   /* of all nodes that may be out by us */
+#define SITE_VERIFY_AGE                                                                            \
+    "verify.age" /* seconds that a whole check counts; 0: only nodes that are out */
+#define SITE_VERIFY_STAGE "verify.stage"     /* 1 to 4 */
+#define SITE_VERIFY_AT_ONCE "verify.at-once" /* nodes; 0: none at all */
+#define SITE_VERIFY_AT_ONCE_DEFAULT 4
 #define SITE_DRAINS_DEFAULT 4
 #define SITE_SHARE_DEFAULT 0.05
 
 struct site_limits {
     uint8_t mode; /* enum policy_mode; 0: none came, a dry run */
     double drains, share;
+    double verify_age, verify_stage, verify_at_once; /* node_freshness.h */
 };
+
+/* All but the mode, each in a range that it can be used with.  Without effect where no limit has this name. */
+void site_limits_set(struct site_limits *limits, const char *name, double value);
+double *site_limits_find(struct site_limits *limits, const char *name); /* NULL */
 
 enum life_block { /* why a node is not taken out */
     LIFE_BLOCK_NONE,

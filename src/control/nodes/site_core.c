@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/nodes/node_freshness.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/map.h"
@@ -45,8 +46,9 @@ int site_core_create(struct site_core **ret)
     if (!core)
         return -ENOMEM;
     site_orders_init(&core->orders);
-    core->limits =
-        (struct site_limits){ .drains = SITE_DRAINS_DEFAULT, .share = SITE_SHARE_DEFAULT };
+    core->limits = (struct site_limits){ .drains = SITE_DRAINS_DEFAULT,
+                                         .share = SITE_SHARE_DEFAULT,
+                                         .verify_stage = node_stage_rank("deep") };
     *ret = core;
     return 0;
 }
@@ -169,7 +171,7 @@ static void site_node_seen_at(struct site_core *core, struct site_node *node, in
 static bool site_finding_is_of_node(const struct finding *finding)
 {
     return finding->severity >= FINDING_ERROR && finding->class != FINDING_CLASS_APP &&
-           finding->origin != FINDING_FROM_USER;
+           finding->origin != FINDING_FROM_USER && !finding_is_of_image(finding);
 }
 
 static int site_feed_finding(struct site_core *core, struct reader in, bool carried)
@@ -194,6 +196,32 @@ static int site_feed_finding(struct site_core *core, struct reader in, bool carr
     return 0;
 }
 
+/* A whole stage replaces what earlier checks of it, or of a smaller one, found. */
+static void site_checks_replaced(struct site_node *node, const struct check *all)
+{
+    int64_t began_ns = all->real_ns - (int64_t)(MIN(all->seconds, 1e6) * 1e9) - NS_PER_S;
+    unsigned rank = node_stage_rank(all->stage);
+    size_t kept = 0;
+
+    if (!rank || strcmp(all->name, CHECK_NAME_ALL) != 0)
+        return;
+    for (size_t i = 0; i < node->checks; i++) {
+        unsigned before = node_stage_rank(node->check[i].stage);
+
+        if (!before || before > rank || node->check[i].real_ns >= began_ns)
+            node->check[kept++] = node->check[i];
+    }
+    node->checks = kept;
+}
+
+/* A good result makes room before a bad one, then the oldest. */
+static bool site_check_goes_before(const struct check *check, const struct check *other)
+{
+    bool ok = check->state == CHECK_OK, other_ok = other->state == CHECK_OK;
+
+    return ok != other_ok ? ok : check->real_ns < other->real_ns;
+}
+
 static struct check *site_check_place(struct site_node *node, const struct check *check)
 {
     struct check *oldest = node->check;
@@ -204,7 +232,7 @@ static struct check *site_check_place(struct site_node *node, const struct check
         if (strcmp(at->name, check->name) == 0 && strcmp(at->stage, check->stage) == 0 &&
             strcmp(at->device, check->device) == 0)
             return at;
-        if (at->real_ns < oldest->real_ns)
+        if (site_check_goes_before(at, oldest))
             oldest = at;
     }
     if (node->checks == SITE_NODE_CHECKS)
@@ -224,6 +252,7 @@ static int site_feed_check(struct site_core *core, struct reader in)
         result = site_node_get(core, check.node, &node);
     if (result < 0)
         return result;
+    site_checks_replaced(node, &check);
     place = site_check_place(node, &check);
     if (!place)
         return -ENOMEM;
@@ -232,6 +261,7 @@ static int site_feed_check(struct site_core *core, struct reader in)
         strcmp(check.stage, CHECK_STAGE_INSPECT) != 0)
         node->worst = (struct finding){ 0 };
     node_lives_check(node, &check);
+    node_freshness_check(node, &check);
     site_node_seen_at(core, node, check.real_ns);
     return 0;
 }
@@ -282,9 +312,15 @@ static int site_feed_outcome(struct site_core *core, struct reader in)
 static int site_feed_decision(struct site_core *core, struct reader in, bool carried)
 {
     struct decision decision;
+    struct site_node *node;
     int result = carried ? decision_get(in, &decision) : -EPROTO;
 
-    return result < 0 ? result : site_orders_carry(&core->orders, &decision);
+    if (result < 0)
+        return result;
+    node = site_node_find(core, decision.node[0]);
+    if (node)
+        node_freshness_ordered(node, &decision);
+    return site_orders_carry(&core->orders, &decision);
 }
 
 /* The same of lives. */
@@ -341,6 +377,14 @@ static void site_ask_request(struct site_core *core, const struct request *reque
 
     if (request->kind == REQUEST_INSPECT)
         site_orders_request(&core->orders, request);
+    if (request->kind == REQUEST_VERIFY &&
+        VERIFY_STAGE_OF(request->argument) == request->argument) {
+        struct request verify = *request;
+
+        if (node && (node->life.state == NODE_OUT || node->life.state == NODE_VERIFIED))
+            verify.argument |= VERIFY_NODE_IS_OUT;
+        site_orders_request(&core->orders, &verify);
+    }
     if (node && (request->kind == REQUEST_NODE_OUT || request->kind == REQUEST_NODE_IN)) {
         node_lives_request(node, request);
         node->dirty = core->dirty = true;
@@ -355,10 +399,8 @@ static void site_ask_setting(struct site_core *core, const struct fact_setting *
         core->limits.mode = setting->value > 0 && setting->value < POLICY_MODE_COUNT
                                 ? (uint8_t)setting->value
                                 : POLICY_OFF;
-    else if (strcmp(setting->name, SITE_BUDGET_DRAINS) == 0)
-        core->limits.drains = setting->value;
-    else if (strcmp(setting->name, SITE_BUDGET_SHARE) == 0)
-        core->limits.share = setting->value;
+    else
+        site_limits_set(&core->limits, setting->name, setting->value);
     core->all_real_ns = 0; /* all nodes are judged by it */
 }
 
@@ -541,10 +583,11 @@ bool site_core_is_due(const struct site_core *core, int64_t real_ns)
             node_lives_is_due(core, core->node[i], real_ns))
             return true;
     }
-    return site_orders_are_due(&core->orders, real_ns);
+    return site_orders_are_due(&core->orders, real_ns) || node_freshness_is_due(core, real_ns);
 }
 
 struct site_decision_sink {
+    struct site_core *core;
     site_core_emit *emit;
     void *arg;
 };
@@ -553,7 +596,10 @@ static void site_emit_decision(void *arg, const struct decision *decision)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct site_decision_sink *output = arg;
+    struct site_node *node = site_node_find(output->core, decision->node[0]);
 
+    if (node)
+        node_freshness_ordered(node, decision);
     decision_put(&payload, decision);
     output->emit(output->arg, FRAME_DECISION, &payload);
 }
@@ -582,7 +628,7 @@ static struct lives_view site_lives_view(struct site_core *core, const struct fa
 int site_core_tick(struct site_core *core, const struct fact_tick *now, site_core_emit *emit,
                    void *arg)
 {
-    struct site_decision_sink output = { .emit = emit, .arg = arg };
+    struct site_decision_sink output = { .core = core, .emit = emit, .arg = arg };
     struct lives_view view = site_lives_view(core, now, &output);
     int result;
     bool all = now->real_ns - core->all_real_ns >= ALL_NS || now->real_ns < core->all_real_ns;
@@ -605,5 +651,7 @@ int site_core_tick(struct site_core *core, const struct fact_tick *now, site_cor
     core->dirty = false;
     result = site_orders_tick(&core->orders, now->real_ns, site_core_knows, core,
                               site_emit_decision, &output);
+    if (result == 0)
+        node_freshness_tick(&view);
     return result < 0 ? result : view.result;
 }

@@ -43,9 +43,12 @@ struct site_node {
     struct node_owners owners;
     struct node_life life; /* state 0: no tick has seen it */
     struct node_verdict verdict[NODE_VERDICTS];
-    size_t verdicts; /* that ever came: the newest is at (verdicts - 1) % NODE_VERDICTS */
-    bool served;     /* a run was seen on it since it is new, or back */
-    bool checked;    /* a check that tests something passed */
+    size_t verdicts;          /* that ever came: the newest is at (verdicts - 1) % NODE_VERDICTS */
+    bool served;              /* a run was seen on it since it is new, or back */
+    bool checked;             /* a check that tests something passed */
+    int64_t whole_real_ns[4]; /* when each stage was last done as a whole: node_freshness.h */
+    int64_t verify_real_ns;   /* when that was last ordered */
+    bool verify_expired;      /* and its daemon did not answer */
     char blocked_id[DECISION_ID]; /* the cause for which it is not taken out ... */
     uint8_t block;                /* ... and the reason, as written: enum life_block */
     char asked_id[DECISION_ID];   /* what a person asked for last; "": nothing */

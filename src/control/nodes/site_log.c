@@ -17,7 +17,8 @@
 #include "core/time.h"
 #include "wire/spool.h"
 
-#define LOOK_NS (60 * NS_PER_S) /* if nothing comes: results become old */
+#define LOOK_NS                                                                                    \
+    (10 * NS_PER_S) /* if nothing comes: results become old, and nodes are to be checked */
 
 struct site_output {
     uint16_t type;
@@ -355,12 +356,12 @@ int site_log_request(struct site_log *log, struct request *request, struct err *
 
 static double site_log_setting_now(const struct site_log *log, const char *name)
 {
-    const struct site_limits *limits = site_core_limits(log->core);
+    struct site_limits limits = *site_core_limits(log->core);
+    const double *limit = site_limits_find(&limits, name);
 
-    return strcmp(name, SITE_MODE) == 0            ? limits->mode
-           : strcmp(name, SITE_BUDGET_DRAINS) == 0 ? limits->drains
-           : strcmp(name, SITE_BUDGET_SHARE) == 0  ? limits->share
-                                                   : site_core_orders(log->core)->budget;
+    return limit                          ? *limit
+           : strcmp(name, SITE_MODE) == 0 ? limits.mode
+                                          : site_core_orders(log->core)->budget;
 }
 
 int site_log_set(struct site_log *log, const char *name, double value, struct err *err)

@@ -41,7 +41,8 @@ bool site_action_is_controllers(unsigned action)
 
 void site_orders_request(struct site_orders *orders, const struct request *request)
 {
-    if (request->kind == REQUEST_INSPECT && orders->requests < SITE_REQUESTS)
+    if ((request->kind == REQUEST_INSPECT || request->kind == REQUEST_VERIFY) &&
+        orders->requests < SITE_REQUESTS)
         orders->request[orders->requests++] = *request;
 }
 
@@ -70,16 +71,20 @@ void site_orders_budget(struct site_orders *orders, double inspections)
     orders->budget = inspections;
 }
 
-/* The oldest one that is over makes room. */
+/* The oldest one that is over makes room; checks first, because budgets count the others. */
 static bool orders_make_room(struct site_orders *orders)
 {
     if (orders->count < SITE_ORDERS)
         return true;
-    for (size_t i = 0; i < orders->count; i++) {
-        if (!orders->order[i].ended && orders->order[i].decision.state == DECISION_ORDERED)
+    for (size_t i = 0; i < 2 * orders->count; i++) {
+        size_t at = i % orders->count;
+        const struct site_order *order = &orders->order[at];
+
+        if ((!order->ended && order->decision.state == DECISION_ORDERED) ||
+            (i < orders->count && order->decision.action != ACTION_VERIFY))
             continue;
-        memmove(&orders->order[i], &orders->order[i + 1],
-                (orders->count - i - 1) * sizeof(orders->order[0]));
+        memmove(&orders->order[at], &orders->order[at + 1],
+                (orders->count - at - 1) * sizeof(orders->order[0]));
         orders->count--;
         return true;
     }
@@ -119,7 +124,7 @@ bool site_order_is_open(const struct site_order *order, int64_t real_ns)
            real_ns <= order->decision.deadline_real_ns;
 }
 
-static const struct site_order *orders_open_of(const struct site_orders *orders, const char *node)
+const struct site_order *site_orders_open_of(const struct site_orders *orders, const char *node)
 {
     for (size_t i = 0; i < orders->count; i++) {
         const struct site_order *order = &orders->order[i];
@@ -147,7 +152,7 @@ static size_t orders_in_an_hour(const struct site_orders *orders, int64_t real_n
 static void orders_refusal(const struct site_orders *orders, const struct decision *decision,
                            bool known, char *ret, size_t room)
 {
-    const struct site_order *open = orders_open_of(orders, decision->node[0]);
+    const struct site_order *open = site_orders_open_of(orders, decision->node[0]);
 
     ret[0] = '\0';
     if (!known)
@@ -157,20 +162,24 @@ static void orders_refusal(const struct site_orders *orders, const struct decisi
         snprintf(ret, room, "orders need a node name of at most %d characters", SITE_ORDER_NODE);
     else if (open)
         snprintf(ret, room, "order %s of this node is open", open->decision.id);
-    else if ((double)orders_in_an_hour(orders, decision->decided_real_ns) >= orders->budget)
+    else if (decision->action == ACTION_INSPECT &&
+             (double)orders_in_an_hour(orders, decision->decided_real_ns) >= orders->budget)
         snprintf(ret, room, "the budget is used up: %g inspections in an hour", orders->budget);
 }
 
 static int orders_decide(struct site_orders *orders, const struct request *request, bool known,
                          int64_t real_ns, site_orders_emit *emit, void *arg)
 {
-    struct decision decision = { .action = ACTION_INSPECT,
+    bool verify = request->kind == REQUEST_VERIFY;
+    struct decision decision = { .action = verify ? ACTION_VERIFY : ACTION_INSPECT,
                                  .state = DECISION_ORDERED,
                                  .target = TARGET_NODES,
                                  .node_count = 1,
                                  .step = DECISION_NO_STEP,
+                                 .argument = request->argument,
                                  .decided_real_ns = real_ns,
-                                 .deadline_real_ns = real_ns + SITE_ORDER_NS };
+                                 .deadline_real_ns =
+                                     real_ns + (verify ? SITE_VERIFY_NS : SITE_ORDER_NS) };
     int result;
 
     memcpy(decision.of, request->id, sizeof(decision.of));

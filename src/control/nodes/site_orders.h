@@ -25,6 +25,8 @@
 #define SITE_ORDER_NODE (FACT_NAME - 6) /* "node " and a name fit into the part of an outcome */
 #define SITE_CONTROLLER "controller" /* the part of outcomes of what the controller does itself */
 #define SITE_ORDER_NS (600 * INT64_C(1000000000)) /* from a decision to its deadline */
+#define SITE_VERIFY_NS                                                                             \
+    (3600 * INT64_C(1000000000)) /* the same of checks, which may wait for a job of the scheduler */
 
 struct site_order {
     uint64_t number; /* from 1 on, in the order of the log; 0: it was never ordered */
@@ -58,6 +60,8 @@ int site_orders_carry(struct site_orders *orders, const struct decision *decisio
 void site_orders_budget(struct site_orders *orders, double inspections);
 
 /* ---- decisions ---- */
+/* One that a node itself carries out, and has not ended; NULL: none. */
+const struct site_order *site_orders_open_of(const struct site_orders *orders, const char *node);
 int site_orders_put(struct site_orders *orders, const struct decision *decision); /* -ENOMEM */
 /* `is_known`: whether a node has ever sent something.  -ENOMEM: some decision is missing. */
 int site_orders_tick(struct site_orders *orders, int64_t real_ns,

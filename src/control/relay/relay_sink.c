@@ -85,11 +85,6 @@ void relay_sink_init(struct relay_sink *sink, const struct relay_target *target,
     *sink = (struct relay_sink){ .target = *target, .settings = *settings, .fd = -1 };
 }
 
-bool relay_sink_is_open(const struct relay_sink *sink)
-{
-    return sink->fd >= 0;
-}
-
 void relay_sink_close(struct relay_sink *sink)
 {
     if (sink->curl)

@@ -58,7 +58,6 @@ struct relay_sink {
 void relay_sink_init(struct relay_sink *sink, const struct relay_target *target,
                      const struct relay_sink_settings *settings);
 void relay_sink_close(struct relay_sink *sink);
-bool relay_sink_is_open(const struct relay_sink *sink);
 int relay_sink_open(struct relay_sink *sink, struct err *err); /* 0 also when it is open already */
 /* Returns when all of it is delivered; -errno: it is not known what of it arrived, and the sink is closed. */
 int relay_sink_put(struct relay_sink *sink, const struct buf *bytes, struct err *err);

@@ -121,12 +121,15 @@ static int live_take_ring(struct live_run *live, const struct fact_ring *ring)
 }
 
 /* Steps of a restart begin again at a lower number: what is kept of the old attempt makes room. */
-static struct live_step *live_step_of(struct live_run *live, uint64_t number)
+static struct live_step *live_step_of(struct live_run *live, const struct fact_step *fact)
 {
-    struct live_step *step = &live->step[number % LIVE_STEPS];
+    struct live_step *step = &live->step[fact->step % LIVE_STEPS];
 
-    if (step->step != number + 1)
-        *step = (struct live_step){ .step = number + 1, .begin_real_ns = INT64_MAX, .loss = NAN };
+    if (step->step != fact->step + 1 || step->attempt != fact->attempt)
+        *step = (struct live_step){ .step = fact->step + 1,
+                                    .attempt = fact->attempt,
+                                    .begin_real_ns = INT64_MAX,
+                                    .loss = NAN };
     return step;
 }
 
@@ -151,14 +154,16 @@ static int live_take_step(struct live_run *live, uint64_t sender, struct reader 
         return result;
     if (result < 0 || fact.flags & (STEP_TORN | STEP_UNFINISHED))
         return 0;
-    step = live_step_of(live, fact.step);
+    step = live_step_of(live, &fact);
     live->newest = fact.attempt == live->attempt ? fact.step + 1 : live->newest;
     step->ranks++;
     if (clock)
         step->begin_real_ns = MIN(step->begin_real_ns, fact.begin_ns + (int64_t)*clock);
     step->duration_ns = MAX(step->duration_ns, fact.duration_ns + fact.tail_ns);
-    if (fact.metric_set & 1u << LOCKSTEP_METRIC_LOSS && (isnan(step->loss) || fact.rank == 0))
-        step->loss = fact.metric[LOCKSTEP_METRIC_LOSS];
+    if (fact.metric_set & 1u << LOCKSTEP_METRIC_LOSS) {
+        step->loss_sum += fact.metric[LOCKSTEP_METRIC_LOSS];
+        step->loss = step->loss_sum / ++step->losses;
+    }
     rank->cell[fact.step % LIVE_STEPS] = (struct live_cell){
         fact.step + 1, fact.flags & STEP_BARE ? fact.own_ns : fact_step_local_ns(&fact, shape)
     };
@@ -319,7 +324,7 @@ static int live_follow(struct live_run *live, struct err *err)
     if (result < 0)
         return result == -ENOENT ? 0 : result;
     live->inode = (uint64_t)now.st_ino;
-    live->log_bytes = (uint64_t)now.st_size;
+    live->log_bytes = live->old_bytes = (uint64_t)now.st_size;
     live->decode_from = live->log_bytes > DECODE_BYTES ? live->log_bytes - DECODE_BYTES : 0;
     return 0;
 }
@@ -343,8 +348,8 @@ int live_run_read(struct live_run *live, int64_t budget_ns, struct err *err)
         if (++count % BATCH == 0)
             used_ns = time_ns(CLOCK_PROCESS_CPUTIME_ID) - began_ns;
     }
-    /* More than a slice of new facts at once is too much to look at each step. */
-    if (result == 1 && spool_reader_offset(live->reader) > live->decode_from &&
+    /* More than a slice of new facts at once is too much to look at each step; what was there before somebody looked is not new. */
+    if (result == 1 && spool_reader_offset(live->reader) > live->old_bytes &&
         live->stride < LIVE_STEPS / 2)
         live->stride *= 2;
     return result;

@@ -5,8 +5,8 @@
  *         ;                     // more is there already
  *     draw(live);
  *
- * Steps are decoded for the newest part of the log only, and of a run so large that this takes more than a hundredth of a
- * processor every second, fourth ... step only (`stride`).  A log that takes the place of the one that was read is read from
+ * Steps are decoded for the newest part of the log only, and of a run that grows so fast that this takes more than a hundredth
+ * of a processor every second, fourth ... step only (`stride`).  A log that takes the place of the one that was read is read from
  * its beginning.  Memory is bounded by the ranks that reported a ring, not by the length of the run.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -47,10 +47,12 @@ struct live_rank {
 
 struct live_step { /* of all ranks; by step number */
     uint64_t step; /* plus one; 0: none */
-    uint32_t ranks, median_of;
+    uint32_t attempt, ranks, median_of;
     int64_t begin_real_ns, duration_ns,
         median_ns; /* median: of the ranks' own work, of median_of ranks */
-    double loss;   /* NAN: not reported */
+    double loss;   /* mean of the ranks; NAN: not reported */
+    double loss_sum;
+    uint32_t losses;
 };
 
 struct live_node {
@@ -64,6 +66,7 @@ struct live_run {
     struct rundir dir;
     struct spool_reader *reader; /* NULL while there is no log */
     uint64_t inode, log_bytes, decode_from, self;
+    uint64_t old_bytes; /* of the log, when it was opened */
     uint32_t stride;
     struct shape_book book;
     struct map clock, rank_place, node_place, verdict_place;

@@ -26,7 +26,8 @@
 #define SPIKE_FACTOR 1.5
 #define PAUSE_FACTOR 10.0 /* of the median, and at least PAUSE_NS, without the end of a step */
 #define PAUSE_NS NS_PER_S
-#define LOSS_SHARE 20 /* a twentieth of the losses at each end is averaged */
+#define LOSS_SHARE 20 /* a twentieth of the losses at each end is averaged, */
+#define LOSS_MOST 100 /* at most so many: the page of a long run has no more of its first steps */
 #define CONFIDENCE_TAIL 0.025
 
 struct score_step { /* of all ranks */
@@ -35,8 +36,8 @@ struct score_step { /* of all ranks */
     int64_t begin_ns, end_ns; /* real time: first rank's begin, last rank's end */
     int64_t duration_ns;      /* of the rank that took longest, to its next begin */
     int64_t data_ns, checkpoint_ns;
-    double loss;
-    uint32_t loss_rank; /* that reported it: the lowest one */
+    double loss;     /* sum of the ranks that reported it */
+    uint32_t losses; /* how many these are */
 };
 
 struct score_builder {
@@ -99,9 +100,7 @@ static struct score_step *score_step_of(struct score_builder *builder, const str
         *at = builder->steps++;
         builder->step[*at] = (struct score_step){ .attempt = fact->attempt,
                                                   .step = fact->step,
-                                                  .begin_ns = INT64_MAX,
-                                                  .loss = NAN,
-                                                  .loss_rank = UINT32_MAX };
+                                                  .begin_ns = INT64_MAX };
     }
     return &builder->step[*at];
 }
@@ -138,10 +137,9 @@ static void score_add_step(struct score_builder *builder, struct score_step *ste
     step->duration_ns = MAX(step->duration_ns, period_ns);
     builder->end_real_ns = MAX(builder->end_real_ns, step->end_ns);
     score_add_phases(step, fact, shape);
-    if (fact->metric_set & 1u << LOCKSTEP_METRIC_LOSS && isfinite(loss) &&
-        fact->rank < step->loss_rank) {
-        step->loss = loss;
-        step->loss_rank = fact->rank;
+    if (fact->metric_set & 1u << LOCKSTEP_METRIC_LOSS && isfinite(loss)) {
+        step->loss += loss;
+        step->losses++;
     }
     if (fact->metric_set & 1u << LOCKSTEP_METRIC_TOKENS &&
         fact->metric[LOCKSTEP_METRIC_TOKENS] > 0) {
@@ -409,8 +407,8 @@ static size_t score_lineage(const struct score_builder *builder, double *scratch
         if (step->step >= next)
             continue;
         next = step->step;
-        if (!isnan(step->loss))
-            scratch[count++] = step->loss;
+        if (step->losses)
+            scratch[count++] = step->loss / step->losses;
     }
     return count; /* the newest first */
 }
@@ -418,7 +416,8 @@ static size_t score_lineage(const struct score_builder *builder, double *scratch
 static void score_learning(struct score_builder *builder, double *scratch)
 {
     struct score_card *card = builder->card;
-    size_t count = score_lineage(builder, scratch), ends = count / LOSS_SHARE + 1;
+    size_t count = score_lineage(builder, scratch),
+           ends = MIN(count / LOSS_SHARE + 1, (size_t)LOSS_MOST);
     double hours = card->has_ledger ? ledger_total(&card->ledger) / 3600 : 0;
 
     card->learning_velocity = card->learning_velocity_per_money = NAN;

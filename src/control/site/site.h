@@ -40,10 +40,12 @@ struct site_settings {
     uint64_t run_disk;   /* bytes of a run's log, with one in the making; 0: no limit */
     int64_t forget_ns;   /* a run that never reported anything is removed after so long; 0: never */
     int64_t close_ns; /* a run without a launcher, whose ranks are all gone: over after so long */
-    uint32_t inspections;                /* of nodes that a site orders in an hour */
-    bool act;                            /* nodes are drained and given back; else a dry run */
-    uint32_t drains;                     /* in an hour */
-    double drain_share;                  /* of the nodes, that may be out by us */
+    uint32_t inspections;                  /* of nodes that a site orders in an hour */
+    bool act;                              /* nodes are drained and given back; else a dry run */
+    uint32_t drains;                       /* in an hour */
+    double drain_share;                    /* of the nodes, that may be out by us */
+    int64_t verify_age_ns;                 /* whole checks of nodes count so long; 0: for ever */
+    uint32_t verify_stage, verify_at_once; /* 1 to 4; nodes at a time, 0: none */
     const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };
 

@@ -286,6 +286,13 @@ static void act_settings(struct site *site, int64_t now_ns)
         r = site_log_set(site->nodes, SITE_BUDGET_DRAINS, site->settings.drains, &err);
     if (r == 0)
         r = site_log_set(site->nodes, SITE_BUDGET_SHARE, site->settings.drain_share, &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_VERIFY_STAGE, site->settings.verify_stage, &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_VERIFY_AGE, (double)site->settings.verify_age_ns / 1e9,
+                         &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_VERIFY_AT_ONCE, site->settings.verify_at_once, &err);
     if (r < 0)
         site_nodes_failed(site, r, &err);
 }

@@ -145,7 +145,7 @@ static void traffic_put(struct buf *out)
 static void setting_put(struct buf *out)
 {
     fact_setting_put(
-        out, &(struct fact_setting){ .value = 0.1, .name = "straggler.cost-share", .who = "me" });
+        out, &(struct fact_setting){ .value = 0.1, .name = "verdict.least-cost", .who = "me" });
 }
 
 static const struct seed_kind {

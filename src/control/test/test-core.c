@@ -237,14 +237,14 @@ static void a_setting_changes_what_is_worth_a_word(void **state)
 
     (void)state;
     assert_true(has_straggler(NULL, 0));
-    assert_false(has_straggler("straggler.cost-share", 0.9));
-    assert_false(has_straggler("straggler.least-excess", 60000));
+    assert_false(has_straggler("verdict.least-cost", 0.9));
+    assert_false(has_straggler("verdict.least-time", 60000));
     assert_int_equal(core_create("test", &core), 0);
-    assert_int_equal(set(core, "straggler.cost-share", 0.25), 0);
-    assert_true(core_thresholds(core)->straggler_cost_share == 0.25);
-    assert_true(set(core, "straggler.cost-share", 1.25) < 0);
+    assert_int_equal(set(core, "verdict.least-cost", 0.25), 0);
+    assert_true(core_thresholds(core)->verdict_least_cost == 0.25);
+    assert_true(set(core, "verdict.least-cost", 1.25) < 0);
     assert_true(set(core, "no.such", 1) < 0);
-    assert_true(core_thresholds(core)->straggler_cost_share == 0.25);
+    assert_true(core_thresholds(core)->verdict_least_cost == 0.25);
     core_counts(core, &counts);
     assert_int_equal(counts.malformed, 2);
     core_destroy(core);

@@ -342,6 +342,84 @@ static void ranks_that_are_heard_late_are_in_the_matrix(void **state)
     matrix_close(matrix);
 }
 
+#define LARGE_NODES 1024
+#define LARGE_RANKS 8 /* of each */
+#define ASKED_NS (200 * NS_PER_MS)
+
+static void write_many_nodes(const struct place *place)
+{
+    struct seen seen = { 0 };
+    struct runlog *log;
+
+    assert_int_equal(
+        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+    for (uint32_t node = 0; node < LARGE_NODES; node++) {
+        struct fact_hello hello = { .kind = SENDER_AGENT, .real_ns = NS_PER_S };
+        struct buf payload = { 0 };
+        uint64_t number = 0;
+
+        snprintf(hello.node, sizeof(hello.node), "gpu-node-%u", node);
+        snprintf(hello.run, sizeof(hello.run), "r1");
+        fact_hello_put(&payload, &hello);
+        for (uint32_t i = 0; i <= LARGE_RANKS; i++) {
+            struct fact_ring ring = { .rank = node * LARGE_RANKS + i,
+                                      .world = LARGE_NODES * LARGE_RANKS };
+            struct frame frame = { .type = i ? FRAME_RING : FRAME_HELLO,
+                                   .version = FRAME_VERSION,
+                                   .sender = 100 + node,
+                                   .boot = 1,
+                                   .number = number++ };
+
+            if (i) {
+                ring.rank--;
+                memcpy(ring.node, hello.node, sizeof(ring.node));
+                payload = (struct buf){ 0 };
+                fact_ring_put(&payload, &ring);
+            }
+            frame.payload = payload.data;
+            frame.payload_bytes = payload.size;
+            assert_int_equal(runlog_take(log, &frame, 1, NULL), 0);
+            buf_fini(&payload);
+        }
+    }
+    assert_int_equal(runlog_tick(log, TICK_LAST, NULL), 0);
+    runlog_close(log);
+    seen_fini(&seen);
+}
+
+static int count_node(void *arg, const struct index_node *row)
+{
+    uint32_t *count = arg;
+
+    assert_int_equal(row->ranks, LARGE_RANKS);
+    assert_string_equal(row->run, "r1");
+    (*count)++;
+    return 0;
+}
+
+/* The controller has one thread, and an open page asks for the nodes over and over. */
+static void nodes_of_a_large_job_are_counted_at_once(void **state)
+{
+    struct index_query query = { .run = "r1", .limit = 10000 };
+    struct place *place = *state;
+    struct index *index;
+    uint32_t count = 0;
+    int64_t began_ns;
+
+    write_many_nodes(place);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    follow_all(index, place->run);
+    began_ns = time_ns(CLOCK_THREAD_CPUTIME_ID);
+    assert_int_equal(index_nodes(index, &query, count_node, &count, NULL), LARGE_NODES);
+    assert_true(time_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns < ASKED_NS);
+    query.node = "gpu-node-7";
+    assert_int_equal(index_nodes(index, &query, count_node, &count, NULL), 1);
+    query.run = NULL;
+    assert_int_equal(index_nodes(index, &query, count_node, &count, NULL), 1);
+    assert_int_equal(count, LARGE_NODES + 2);
+    index_close(index);
+}
+
 static void in_many_lives_it_says_the_same(void **state)
 {
     struct place *place = *state;
@@ -630,6 +708,54 @@ static void records_are_told_apart_by_who_sent_them(void **state)
     index_close(index);
 }
 
+struct ledgers { /* as many seconds of wall time as its number */
+    double first, last;
+    unsigned gap;
+};
+
+static int take_ledger(void *arg, const struct index_ledger *row)
+{
+    struct ledgers *seen = arg;
+
+    if (seen->last > 0)
+        seen->gap = MAX(seen->gap, (unsigned)(row->ledger.wall_seconds - seen->last));
+    else
+        seen->first = row->ledger.wall_seconds;
+    seen->last = row->ledger.wall_seconds;
+    return 0;
+}
+
+/* The page shows a run of weeks by a few hundred of its ledgers. */
+static void ledgers_of_a_long_run_are_spread_over_it(void **state)
+{
+    const struct place *place = *state;
+    struct spool_writer *log;
+    struct index *index;
+
+    assert_int_equal(spool_writer_open(place->dir.log.text, CONTROL_SENDER, &log, NULL), 0);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        struct ledger ledger = { .ranks = 1, .wall_seconds = (double)i };
+        struct buf payload = { 0 };
+
+        ledger_put(&payload, &ledger);
+        record_write(log, control_sender(), i - 1, FRAME_LEDGER, &payload);
+    }
+    spool_writer_close(log);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    follow_all(index, place->run);
+    for (uint32_t limit = 2; limit < 1500; limit = limit * 3 / 2) {
+        const struct index_query query = { .run = "r1", .spread = true, .limit = limit };
+        struct ledgers seen = { 0 };
+        int64_t got = index_ledgers(index, &query, take_ledger, &seen, NULL);
+
+        assert_in_range(got, MIN(limit / 2, 1000), MIN(limit, 1000));
+        assert_true(seen.last == 1000);
+        assert_true((unsigned)seen.first <= 1000 / limit * 2 + 2 || limit < 4);
+        assert_true(seen.gap <= 1000 / limit * 2 + 2 || limit < 4);
+    }
+    index_close(index);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
 
 int main(void)
@@ -637,6 +763,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(it_says_what_the_log_says),
         TEST(ranks_that_are_heard_late_are_in_the_matrix),
+        TEST(nodes_of_a_large_job_are_counted_at_once),
+        TEST(ledgers_of_a_long_run_are_spread_over_it),
         TEST(in_many_lives_it_says_the_same),
         TEST(what_happens_to_the_file_costs_nothing),
         TEST(a_damaged_page_is_made_anew),

@@ -84,8 +84,8 @@ static struct site_core *core_that_acts(void)
     return core;
 }
 
-static void find(struct site_core *core, unsigned severity, unsigned class, unsigned origin,
-                 int64_t real_ns)
+static void find_at(struct site_core *core, const char *device, unsigned severity, unsigned class,
+                    unsigned origin, int64_t real_ns)
 {
     struct finding finding = { .real_ns = real_ns,
                                .kind = FINDING_NVME,
@@ -97,9 +97,16 @@ static void find(struct site_core *core, unsigned severity, unsigned class, unsi
                                .text = "I/O timeout" };
     struct buf payload = { 0 };
 
+    snprintf(finding.device, sizeof(finding.device), "%s", device);
     finding_identify(&finding);
     finding_put(&payload, &finding);
     put(core, FRAME_FINDING, &payload, false);
+}
+
+static void find(struct site_core *core, unsigned severity, unsigned class, unsigned origin,
+                 int64_t real_ns)
+{
+    find_at(core, "", severity, class, origin, real_ns);
 }
 
 static void judge(struct site_core *core, unsigned layer)
@@ -212,6 +219,26 @@ static void a_finding_that_fits_makes_it_evidence(void **state)
     tick(core, NOW + 2, &heard);
     assert_int_equal(heard.drains, 1);
     assert_string_equal(heard.last.why, "lockstep: checkpoint-stall slow-disk v-1");
+}
+
+/* An image of a container or of a user: the node has no such part. */
+static void a_broken_image_takes_no_node_out(void **state)
+{
+    static const char *const images[] = { "loop0-8", "loop12", "nbd3", "zram0", "ram1" };
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    check(core, "n1", CHECK_OK);
+    judge(core, LAYER_STORAGE);
+    for (size_t i = 0; i < COUNT(images); i++) {
+        find_at(core, images[i], FINDING_FATAL, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+        tick(core, NOW + 1, &heard);
+        assert_int_equal(heard.drains, 0);
+    }
+    find_at(core, "loopback", FINDING_FATAL, FINDING_CLASS_STORAGE, FINDING_FROM_KERNEL, NOW);
+    tick(core, NOW + 2, &heard); /* a name that only begins so */
+    assert_int_equal(heard.drains, 1);
 }
 
 static void many_nodes_that_fail_one_check_are_a_fault_of_the_site(void **state)
@@ -371,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_program_that_crashes_says_nothing_about_its_node),
         cmocka_unit_test(a_verdict_of_a_run_elsewhere_says_nothing),
         cmocka_unit_test(a_finding_that_fits_makes_it_evidence),
+        cmocka_unit_test(a_broken_image_takes_no_node_out),
         cmocka_unit_test(many_nodes_that_fail_one_check_are_a_fault_of_the_site),
         cmocka_unit_test(a_node_that_a_run_has_lost_is_reported_dead),
         cmocka_unit_test(orders_that_took_nothing_out_use_up_no_budget),

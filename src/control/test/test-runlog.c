@@ -25,7 +25,7 @@
 #include "wire/finding.h"
 #include "wire/member.h"
 
-#define COST "straggler.cost-share"
+#define COST "verdict.least-cost"
 
 struct place {
     char path[64];
@@ -62,7 +62,7 @@ static double cost_after(struct place *place, double filed, const char *name, do
     struct runlog_settings settings = { .dir = &place->dir, .seen = &seen, .thresholds = &files };
 
     thresholds_default(&files);
-    files.straggler_cost_share = filed;
+    files.verdict_least_cost = filed;
     assert_int_equal(runlog_open(&settings, &log, NULL), 0);
     if (name)
         assert_int_equal(runlog_set(log, name, value, "admin", NULL), 0);
@@ -70,7 +70,7 @@ static double cost_after(struct place *place, double filed, const char *name, do
     runlog_thresholds(log, &now);
     runlog_close(log);
     seen_fini(&seen);
-    return now.straggler_cost_share;
+    return now.verdict_least_cost;
 }
 
 /* Its tokens are for that name, and a directory given with --dir has any. */

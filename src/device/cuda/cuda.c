@@ -42,6 +42,7 @@ static const struct symbol symbols[] = {
     SYMBOL(struct cuda, stream_query, "cuStreamQuery"),
     SYMBOL(struct cuda, stream_wait, "cuStreamSynchronize"),
     SYMBOL(struct cuda, stream_capturing, "cuStreamIsCapturing"),
+    SYMBOL_OPTIONAL(struct cuda, thread_capture_mode, "cuThreadExchangeStreamCaptureMode"),
     SYMBOL(struct cuda, stream_wait_event, "cuStreamWaitEvent"),
     SYMBOL_OPTIONAL(struct cuda, stream_write_value, "cuStreamWriteValue64_v2"),
     SYMBOL(struct cuda, event_create, "cuEventCreate"),

@@ -38,6 +38,7 @@ enum {
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_REGISTER_PORTABLE = 1,
     CUDA_HOST_REGISTER_MAPPED = 2,
+    CUDA_CAPTURE_MODE_RELAXED = 2, /* what this thread calls disturbs no capture of another */
 };
 
 struct cuda_uuid {
@@ -86,6 +87,7 @@ struct cuda {
     int (*stream_query)(void *stream); /* CUDA_ERROR_NOT_READY: it still runs */
     int (*stream_wait)(void *stream);
     int (*stream_capturing)(void *stream, int *ret); /* 0: no */
+    int (*thread_capture_mode)(int *mode); /* exchanges it; NULL: not there */
     int (*stream_wait_event)(void *stream, void *event, unsigned flags);
     int (*stream_write_value)(void *stream, uint64_t address, uint64_t value,
                               unsigned flags); /* NULL: not there */

@@ -552,6 +552,17 @@ EXPORT int cuStreamIsCapturing(void *stream, int *ret)
     return fake_call("cuda.stream-capturing");
 }
 
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    static _Thread_local int now; /* global */
+    int before = now;
+
+    now = *mode;
+    *mode = before;
+    return fake_call("cuda.thread-capture-mode");
+}
+
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {

@@ -252,6 +252,7 @@ static void a_kernel_keeps_its_stream_busy_and_events_time_it(void **state)
     assert_true(ms >= 30);
     assert_int_equal(cuda.event_destroy(begin), 0);
     assert_int_equal(cuda.event_destroy(end), 0);
+    assert_int_equal(cuda.module_unload(module), 0);
     assert_int_equal(cuda.stream_destroy(stream), 0);
     assert_int_equal(cuda.context_pop(NULL), 0);
     library_close(library);

@@ -28,4 +28,9 @@ void crash_restarted(struct judge_state *judge, uint32_t attempt);
 /* The first step of a new attempt closes the crash that ended the one before. */
 void crash_recovered(struct judge_state *judge, const struct past_step *past);
 
+/* A rank that noted an uncaught exception has failed, though its process does not end: libraries may wait there for the other
+ * ranks.  True: from now on that is its end.
+ */
+bool crash_noted_end(struct judge_state *judge, uint32_t rank);
+
 #endif

@@ -79,6 +79,22 @@ void crash_left_as(const struct judge_state *judge, const struct fact_exit *fact
     ret->mono_ns = judge_state_run_ns(judge, fact->rank, fact->mono_ns);
 }
 
+bool crash_noted_end(struct judge_state *judge, uint32_t rank)
+{
+    const struct fact_note *note = crash_note_of(judge, rank);
+    struct fact_exit noted;
+
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        if (judge->exit[i].rank == rank)
+            return false;
+    }
+    if (!note)
+        return false;
+    crash_fill_noted(judge, note, &noted);
+    crash_add(judge, &noted);
+    return true;
+}
+
 void crash_left_exit(struct judge_state *judge, const struct fact_exit *left)
 {
     bool raised = left->status > 0 && !crash_blames_others(left);

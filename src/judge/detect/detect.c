@@ -13,9 +13,12 @@
 /* A test for one rise is within a third of the best for rises from 0.7 to 2 times that. */
 static const double shifts[DETECT_SHIFTS] = { 0.2, 0.5, 1.25, 3 };
 
-#define LEAST_STEPS 3 /* that an alarm rests on: one that is far off says nothing about the next */
-#define FLOOR 6       /* noise is at least this part of the least rise: durations are rounded */
-#define BLUR 2        /* deviations by which the mean of the usual steps may be too low */
+#define LEAST_STEPS 3  /* that an alarm rests on: one that is far off says nothing about the next */
+#define FLOOR 6        /* noise is at least this part of the least rise: durations are rounded */
+#define BLOCK 16       /* steps whose mean is one value of the noise that lasts */
+#define BLOCKS 256     /* that count */
+#define BLOCKS_LEAST 2 /* before they are trusted */
+#define BLUR 2         /* deviations by which the mean of the usual steps may be too low */
 
 double detect_bar(double alarms, double series, double period_seconds)
 {
@@ -89,9 +92,8 @@ double detect_noise(const float *value, uint32_t count)
         if (i + 1 >= block)
             together += sum * sum / block / blocks;
     }
-    /* Few blocks show less than there is.  It is not enough where steps resemble each other for long: `bench noise --detect`
-     * shows more false alarms than asked for in such noise.  Twice the factor was tried: fewer of them, but still too many, and
-     * a rise soon after the first steps is found late.
+    /* Few blocks show less than there is.  Twice the factor was tried: a rise soon after the first steps is found late.  What lasts
+     * longer than these steps shows in detect_past_learn_block().
      */
     return sqrt(MAX(single, together) * (1 + 4.0 * block / count));
 }
@@ -113,9 +115,32 @@ double detect_past_back(const struct detect_past *past, uint32_t back)
     return (double)past->newest[(past->count - 1 - back) % DETECT_DELAY];
 }
 
+/* What is kept shows little of what lasts for many steps, and a series goes on for weeks: means of its blocks tell more the more
+ * there are.
+ */
+static void detect_past_learn_block(struct detect_past *past, double value)
+{
+    double mean, off;
+
+    past->block_sum += value / BLOCK;
+    if (++past->block_steps < BLOCK)
+        return;
+    mean = past->block_sum;
+    off = mean - past->block_mean;
+    if (past->blocks > 0)
+        past->block_square +=
+            (BLOCK * off * off / 2 - past->block_square) / MIN(past->blocks, BLOCKS);
+    past->blocks++;
+    past->block_mean = mean;
+    past->block_sum = 0;
+    past->block_steps = 0;
+}
+
 static void detect_past_learn(struct detect_past *past, float value)
 {
     uint32_t count;
+
+    detect_past_learn_block(past, (double)value);
 
     past->usual[past->usuals++ % DETECT_PAST] = value;
     count = MIN(past->usuals, DETECT_PAST);
@@ -126,6 +151,8 @@ static void detect_past_learn(struct detect_past *past, float value)
         past->mean += (double)past->usual[i] / count;
     if (past->usuals % DETECT_PAST == 0 || past->usuals < DETECT_PAST)
         past->noise = detect_noise(past->usual, count); /* while they lie in the order of time */
+    if (past->blocks > BLOCKS_LEAST)
+        past->noise = MAX(past->noise, sqrt(past->block_square));
 }
 
 void detect_past_begin(struct detect_past *past, double mean, double noise)
@@ -216,7 +243,9 @@ static void detect_past_test(struct detect_past *past, double value, const struc
         detect_past_learn_before(past, hold);
     }
     if (detect_step(&past->fall, -off - blur, rule->bar) * noise >= rule->least) {
-        past->usuals = 0; /* what is usual now is learnt anew */
+        past->usuals = past->blocks = 0; /* what is usual now is learnt anew */
+        past->block_steps = 0;
+        past->block_sum = past->block_square = 0;
         past->test = past->fall = (struct detect){ 0 };
     }
 }

@@ -73,7 +73,10 @@ struct detect_past {
     uint32_t usuals, count;     /* ever put */
     uint32_t hold; /* so many of the newest will never be usual: they were learnt, or were a rise */
     double mean, noise; /* of the usual ones */
-    double sum;         /* of the steps of the next observation: */
+    double block_sum, block_mean,
+        block_square; /* of blocks of usual ones: the newest, and how they vary */
+    uint32_t block_steps, blocks;
+    double sum; /* of the steps of the next observation: */
     uint32_t summed;
     uint32_t since; /* observations since the rise began */
     bool risen;

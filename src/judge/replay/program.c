@@ -352,6 +352,20 @@ static void program_trial_fill(struct program *program)
     program->have_trial = true;
 }
 
+void program_trial_without(struct program *program, const uint8_t *flag)
+{
+    if (!program_typical_fill(program))
+        return;
+    for (uint32_t rank = 0; rank < program->world; rank++) {
+        for (size_t i = 1; flag[rank] && i < program->place[rank].count;
+             i++) { /* begins as it did */
+            const size_t at = op_at(program, rank, i);
+
+            program->trial[at] = MIN(program->trial[at], program->typical[at]);
+        }
+    }
+}
+
 int64_t program_without_ns(struct program *program, const uint8_t *flag)
 {
     int64_t period;
@@ -359,14 +373,7 @@ int64_t program_without_ns(struct program *program, const uint8_t *flag)
     if (!program_typical_fill(program))
         return program_replayed_ns(program);
     program_trial_fill(program);
-    for (uint32_t rank = 0; rank < program->world; rank++) {
-        for (size_t i = 1; flag[rank] && i < program->place[rank].count;
-             i++) { /* begins as it did */
-            const size_t at = op_at(program, rank, i);
-
-            program->trial[at] = MIN(program->duration[at], program->typical[at]);
-        }
-    }
+    program_trial_without(program, flag);
     period = program_period_ns(program, program->trial);
     program_trial_reset(program, flag);
     return period;
@@ -450,27 +457,37 @@ static void program_rank_shorten(struct program *program, const struct job_step 
     }
 }
 
-static void program_trial_begin(struct program *program)
+void program_trial_begin(struct program *program)
 {
     memcpy(program->trial, program->duration, program->ops * sizeof(int64_t));
     program->have_trial = false; /* it is another question's, afterwards */
+}
+
+int64_t program_trial_ns(struct program *program)
+{
+    return program_period_ns(program, program->trial);
+}
+
+void program_trial_shorter(struct program *program, const struct job_step *job_step, unsigned phase,
+                           const int64_t *less_ns)
+{
+    for (uint32_t rank = 0; rank < program->world; rank++) {
+        if (program->place[rank].form && job_step->shape_of[rank])
+            program_rank_shorten(program, job_step, rank, phase, less_ns[rank]);
+    }
 }
 
 int64_t program_shorter_ns(struct program *program, const struct job_step *job_step, unsigned phase,
                            const int64_t *less_ns)
 {
     program_trial_begin(program);
-    for (uint32_t rank = 0; rank < program->world; rank++) {
-        if (program->place[rank].form && job_step->shape_of[rank])
-            program_rank_shorten(program, job_step, rank, phase, less_ns[rank]);
-    }
-    return program_period_ns(program, program->trial);
+    program_trial_shorter(program, job_step, phase, less_ns);
+    return program_trial_ns(program);
 }
 
-int64_t program_transfers_ns(struct program *program, const struct job_step *job_step,
+void program_trial_transfers(struct program *program, const struct job_step *job_step,
                              program_transfer *transfer, void *arg)
 {
-    program_trial_begin(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         const struct form *form = program->place[rank].form;
 
@@ -482,5 +499,12 @@ int64_t program_transfers_ns(struct program *program, const struct job_step *job
                                               program->duration[at]);
         }
     }
-    return program_period_ns(program, program->trial);
+}
+
+int64_t program_transfers_ns(struct program *program, const struct job_step *job_step,
+                             program_transfer *transfer, void *arg)
+{
+    program_trial_begin(program);
+    program_trial_transfers(program, job_step, transfer, arg);
+    return program_trial_ns(program);
 }

@@ -46,6 +46,14 @@ typedef int64_t program_transfer(void *arg, const struct model_shape *shape, uin
                                  uint32_t item, int64_t ns);
 int64_t program_transfers_ns(struct program *program, const struct job_step *job_step,
                              program_transfer *transfer, void *arg);
+/* Several such questions at once: begin, make as many of them as are wanted, and run. */
+void program_trial_begin(struct program *program);
+void program_trial_without(struct program *program, const uint8_t *flag);
+void program_trial_shorter(struct program *program, const struct job_step *job_step, unsigned phase,
+                           const int64_t *less_ns);
+void program_trial_transfers(struct program *program, const struct job_step *job_step,
+                             program_transfer *transfer, void *arg);
+int64_t program_trial_ns(struct program *program);
 /* First-order cost of each rank's local excess over its peers, by one backward pass. */
 void program_costs_ns(struct program *program, int64_t *cost_ns);
 

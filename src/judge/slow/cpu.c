@@ -14,9 +14,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/straggler.h"
 #include "judge/state.h"
 
 #define LEAST_LOST                                                                                 \
@@ -39,7 +37,7 @@ static double cpu_own_work_ms(const struct judge_state *judge, uint32_t steps)
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present && (double)past->excess_ms[rank] > most)
-            most = MAX(most, straggler_own_work_ms(judge, rank, steps));
+            most = MAX(most, signals_own_work_ms(judge, rank, steps));
     }
     return most;
 }
@@ -75,17 +73,18 @@ static bool cpu_look(const struct judge_state *judge, uint32_t node, struct cpu_
 {
     const struct history *history = &judge->history;
     const struct detect_past *past = signals_node(judge, node);
-    uint32_t most = MIN(history->count, HISTORY_STEPS);
+    uint32_t steps;
 
     if (!past || !past->risen)
         return false;
-    ret->steps = MIN(most, MAX(1, past->since * MAX(1, history->look_steps)));
+    steps = history_window(history, history_looks(history, past->since));
+    ret->steps = steps ? steps : 1;
     ret->usual_ms = past->mean;
     ret->starved_ms = detect_past_now(past, past->since);
     ret->mean = cpu_node_mean(judge, node, ret->steps);
     ret->excess_ms = cpu_period_mean_ms(history, ret->steps) - history->base_period_ms;
     if (ret->excess_ms > 0)
-        ret->excess_ms = MAX(0, ret->excess_ms - cpu_own_work_ms(judge, ret->steps));
+        ret->excess_ms -= cpu_own_work_ms(judge, ret->steps);
     return true;
 }
 
@@ -118,9 +117,9 @@ static bool cpu_is_short(const struct judge_state *judge, uint32_t node, const s
 {
     const struct history *history = &judge->history;
     const struct thresholds *limits = &judge->limits;
-    double part = limits->cpu_wait_share * scale * now->excess_ms;
+    double part = limits->verdict_explains * scale * now->excess_ms;
 
-    return now->excess_ms >= limits->cpu_share * scale * history->base_period_ms &&
+    return now->excess_ms >= signal_least(judge, SIGNAL_CPU) * scale * history->base_period_ms &&
            now->starved_ms - now->usual_ms > part &&
            now->mean.host_ms - history->typical[node].host_ms > part;
 }
@@ -158,10 +157,7 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const stru
 {
     const struct history *history = &judge->history;
     const struct node_typical *typical = &history->typical[node];
-    const struct confidence basis = { .best = 0.9, .against = AGAINST_PAST };
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .layer = LAYER_CPU,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft = signal_draft(judge, SIGNAL_CPU, NULL);
     double throttled_ms = cpu_node_part_ms(judge, node, now->steps, cpu_throttled);
     double delayed_ms = cpu_node_part_ms(judge, node, now->steps, cpu_delayed);
     bool fresh, quota;
@@ -174,12 +170,11 @@ static void cpu_accuse_node(struct judge_state *judge, uint32_t node, const stru
      * two is more.
      */
     quota =
-        throttled_ms > delayed_ms || throttled_ms > judge->limits.cpu_wait_share * now->excess_ms;
-    snprintf(draft.cause, sizeof(draft.cause), "%s",
-             quota ? "the cgroup's CPU quota throttles the ranks on this node"
-                   : STRAGGLER_NODE_SHORT);
+        throttled_ms > delayed_ms || throttled_ms > judge->limits.verdict_explains * now->excess_ms;
+    if (quota)
+        snprintf(draft.cause, sizeof(draft.cause),
+                 "the cgroup's CPU quota throttles the ranks on this node");
     draft.since_step = history_back(history, now->steps - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = now->excess_ms / 1e3;
     verdict_because(&draft, "schedstat",
                     "threads of a rank on node %s wait for a CPU %.1f ms per step together, "

@@ -8,6 +8,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,31 +16,54 @@
 #include "core/clean.h"
 #include "judge/median.h"
 #include "judge/price.h"
-#include "judge/state.h"
+#include "judge/slow/signals.h"
 
 /* ---- lengths ---- */
 
-static uint32_t slow_imbalance_data_steps(const struct judge_state *judge)
+/* The larger the share of the step that uneven work costs, the fewer steps show it: a third of them where it is three times the
+ * least.  One step more or less matters little, so there are three rules.
+ */
+#define RULES 3
+static const double rule_shares[RULES] = { 3, 1.7, 1 };
+
+static uint32_t imbalance_rule_steps(const struct judge_state *judge, int rule)
 {
-    return (uint32_t)judge->limits.imbalance_data_steps;
+    return (uint32_t)ceil(judge->limits.imbalance_steps / rule_shares[rule]);
 }
 
 /* How much shorter steps would be with even lengths. */
-static double imbalance_data_cost_ms(const struct judge_state *judge)
+static double imbalance_data_cost_ms(const struct judge_state *judge, uint32_t steps)
 {
     double value[HISTORY_STEPS];
-    uint32_t steps = slow_imbalance_data_steps(judge);
 
     for (uint32_t back = 0; back < steps; back++)
         value[back] = history_back(&judge->history, back)->uneven_ms;
     return median_f64(value, steps);
 }
 
-static void imbalance_data_accuse(struct judge_state *judge, double cost_ms)
+/* Over so many steps it is worth a word; 0: it is not. */
+static uint32_t imbalance_data_shown(const struct judge_state *judge, double scale, double *cost_ms)
+{
+    const struct history *history = &judge->history;
+
+    for (int rule = 0; rule < RULES; rule++) {
+        uint32_t steps = imbalance_rule_steps(judge, rule);
+
+        if (history->count < steps + (uint32_t)judge->limits.verdict_warm_up)
+            return 0;
+        *cost_ms = imbalance_data_cost_ms(judge, steps);
+        if (*cost_ms >= rule_shares[rule] * signal_least(judge, SIGNAL_LENGTHS) * scale *
+                            history_period_ms(history, steps))
+            return steps;
+    }
+    return 0;
+}
+
+static void imbalance_data_accuse(struct judge_state *judge, uint32_t steps, double cost_ms)
 {
     const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
-    struct verdict draft = { .kind = VERDICT_IMBALANCE, .layer = LAYER_DATA, .confidence = 0.9 };
+    struct verdict draft = signal_draft(judge, SIGNAL_LENGTHS, NULL);
     double least = 1e300, most = 0;
     bool fresh;
 
@@ -49,9 +73,7 @@ static void imbalance_data_accuse(struct judge_state *judge, double cost_ms)
         least = MIN(least, past->split[rank].tokens);
         most = MAX(most, past->split[rank].tokens);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "sequence lengths differ between ranks");
-    draft.since_step = history_back(history, slow_imbalance_data_steps(judge) - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
+    draft.since_step = history_back(history, steps - 1)->step;
     draft.seconds_per_step = cost_ms / 1e3;
     verdict_because(
         &draft, "ring",
@@ -59,8 +81,7 @@ static void imbalance_data_accuse(struct judge_state *judge, double cost_ms)
         100 * history->explained);
     verdict_because(&draft, "ring", "tokens per rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
-    price_because(&draft, history_period_ms(history, slow_imbalance_data_steps(judge)),
-                  "sequences were split evenly");
+    price_because(&draft, history_period_ms(history, steps), "sequences were split evenly");
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
     judge_state_find(judge, &draft, &fresh);
 }
@@ -70,21 +91,19 @@ static void imbalance_data_step(struct judge_state *judge)
     const struct history *history = &judge->history;
     struct tracked_verdict *open =
         judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
-    const struct thresholds *limits = &judge->limits;
-    double scale = open ? limits->imbalance_stay_share : 1, cost;
+    double scale = open ? DETECT_KEEP : 1, cost;
+    uint32_t steps;
 
-    if (history->count < slow_imbalance_data_steps(judge) + 2 ||
-        history->explained < limits->imbalance_data_explained * scale)
+    if (history->explained < judge->limits.verdict_explains * scale)
         return;
-    cost = imbalance_data_cost_ms(judge);
-    if (cost < limits->imbalance_data_share * scale *
-                   history_period_ms(history, slow_imbalance_data_steps(judge)))
+    steps = imbalance_data_shown(judge, scale, &cost);
+    if (steps == 0)
         return;
     if (open) {
         open->seen_step = history_back(history, 0)->step;
         open->step_seconds = cost / 1e3;
     } else {
-        imbalance_data_accuse(judge, cost);
+        imbalance_data_accuse(judge, steps, cost);
     }
 }
 
@@ -125,10 +144,20 @@ static bool stages_weigh(const struct judge_state *judge, struct stages *stages,
 }
 
 static bool stages_differ(const struct judge_state *judge, struct stages *stages, uint32_t steps,
-                          double heavier)
+                          double share)
 {
     return judge->history.count > steps && stages_weigh(judge, stages, steps) &&
-           stages->work_ms[stages->heaviest] >= heavier * stages->mean_ms;
+           stages->work_ms[stages->heaviest] >= (1 + share) * stages->mean_ms;
+}
+
+static bool stages_are_uneven(const struct judge_state *judge, struct stages *stages)
+{
+    for (int rule = 0; rule < RULES; rule++) {
+        if (stages_differ(judge, stages, imbalance_rule_steps(judge, rule),
+                          rule_shares[rule] * signal_least(judge, SIGNAL_STAGE)))
+            return true;
+    }
+    return false;
 }
 
 /* A rank that became slow is not the design of its stage; where it is alone there, only the straggler's
@@ -148,9 +177,7 @@ static void imbalance_stage_accuse(struct judge_state *judge, const struct stage
 {
     const struct stage_looks *looks = &judge->stage_looks;
     const struct model *model = &judge->model;
-    struct verdict draft = { .kind = VERDICT_IMBALANCE,
-                             .layer = LAYER_USER_CODE,
-                             .confidence = 0.9 };
+    struct verdict draft = signal_draft(judge, SIGNAL_STAGE, NULL);
     bool fresh;
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
@@ -161,7 +188,6 @@ static void imbalance_stage_accuse(struct judge_state *judge, const struct stage
     snprintf(draft.cause, sizeof(draft.cause), "stage %u of %u has more work than the others",
              stages->heaviest, stages->count);
     draft.since_step = history_back(&judge->history, stages->steps - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = MAX(0, looks->even_ms) / 1e3;
     verdict_because(&draft, "ring",
                     "device compute of stage %u: %.1f ms, mean of all stages %.1f ms over %u steps",
@@ -193,7 +219,7 @@ static void imbalance_looks_add(struct judge_state *judge, const struct stages *
                                 double *scale, double *wanted)
 {
     struct stage_looks *looks = &judge->stage_looks;
-    double share = 1.0 / MIN(looks->count + 1, judge->limits.imbalance_looks);
+    double share = 1.0 / MIN(looks->count + 1, DETECT_PAST);
     double heavy = stages->work_ms[stages->heaviest];
     double others = (stages->mean_ms * stages->count - heavy) / (stages->count - 1);
 
@@ -209,12 +235,12 @@ static void imbalance_looks_add(struct judge_state *judge, const struct stages *
 }
 
 /* Looks at the newest step while some stage is heavier than the others; else begins anew. */
-static void imbalance_stage_look(struct judge_state *judge, struct stages *stages, double heavier)
+static void imbalance_stage_look(struct judge_state *judge, struct stages *stages, double share)
 {
     CLEAN(free_clean) double *scale = malloc((judge->model.world + stages->count) * sizeof(*scale));
     struct stage_looks *looks = &judge->stage_looks;
 
-    if (!stages_differ(judge, stages, (uint32_t)judge->limits.imbalance_stage_steps, heavier)) {
+    if (!stages_differ(judge, stages, imbalance_rule_steps(judge, 0), share)) {
         looks->count = 0;
         return;
     }
@@ -230,9 +256,7 @@ static void imbalance_stage_step(struct judge_state *judge)
     struct tracked_verdict *open =
         judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
     CLEAN(free_clean) double *work = NULL;
-    const struct thresholds *limits = &judge->limits;
     const struct stage_looks *looks = &judge->stage_looks;
-    double slightly = limits->imbalance_stage_slightly;
     struct stages stages = { 0 };
 
     if (judge->model.world == 0 || !judge->model.rank[0].has_layout)
@@ -243,9 +267,8 @@ static void imbalance_stage_step(struct judge_state *judge)
     stages.work_ms = work = calloc(stages.count, sizeof(*work));
     if (!work)
         return;
-    if (open)
-        slightly = 1 + (slightly - 1) * limits->imbalance_stay_share;
-    imbalance_stage_look(judge, &stages, slightly);
+    imbalance_stage_look(judge, &stages,
+                         signal_least(judge, SIGNAL_STAGE) * (open ? DETECT_KEEP : 1));
     if (looks->count == 0)
         return;
     if (open) {
@@ -253,14 +276,12 @@ static void imbalance_stage_step(struct judge_state *judge)
         open->step_seconds = MAX(0, looks->even_ms) / 1e3;
         return;
     }
-    if (!stages_differ(judge, &stages, (uint32_t)limits->imbalance_stage_steps,
-                       limits->imbalance_stage_heavier) &&
-        !stages_differ(judge, &stages, (uint32_t)limits->imbalance_slight_steps, slightly))
+    if (!stages_are_uneven(judge, &stages))
         return;
     if (stages.heaviest != looks->stage || imbalance_stage_has_straggler(judge, stages.heaviest))
         return;
     if (looks->as_others_ms >
-        limits->imbalance_stage_share * history_period_ms(history, stages.steps))
+        signal_least(judge, SIGNAL_STAGE) * history_period_ms(history, stages.steps))
         imbalance_stage_accuse(judge, &stages);
 }
 

@@ -16,9 +16,8 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
-#include "judge/state.h"
+#include "judge/slow/signals.h"
 
 #define KINDS 16
 #define STARVED 0.02  /* of the time, beyond what is typical: such a step says nothing of the job */
@@ -312,7 +311,7 @@ static uint64_t regress_growth_began(const struct judge_state *judge, const stru
             most_at = at;
         }
     }
-    *stepped = most > judge->limits.regress_stepped * grown_ms;
+    *stepped = most > judge->limits.verdict_explains * grown_ms;
     if (!*stepped)
         return kind->base_step + 1;
     /* Of both blocks the one with more of the growth. */
@@ -328,17 +327,14 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
     static const char *const names[PARTS] = { "device compute", "transfer",
                                               "host work that devices wait for",
                                               "waiting for other ranks" };
-    struct verdict draft = { .kind = VERDICT_REGRESSION, .layer = LAYER_UNKNOWN };
     double grown = now->period_ms - kind->base.period_ms;
+    struct verdict draft;
     bool stepped, fresh;
+    uint64_t since = regress_growth_began(judge, kind, grown, &stepped);
 
-    draft.since_step = regress_growth_began(judge, kind, grown, &stepped);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    draft.confidence = confidence_of(
-        judge, &(struct confidence){ .best = stepped ? 0.7 : 0.6, .against = AGAINST_JOB });
+    draft = signal_draft(judge, stepped ? SIGNAL_STEP : SIGNAL_STEP_SLOWLY, NULL);
+    draft.since_step = since;
     draft.seconds_per_step = grown / 1e3;
-    snprintf(draft.cause, sizeof(draft.cause), "on all ranks, steps %s",
-             stepped ? "became longer at once" : "become longer gradually");
     verdict_because(
         &draft, "ring",
         "steps of this kind take %.1f ms since step %llu (median), %.1f ms up to step %llu",
@@ -375,7 +371,7 @@ static void kind_judge(struct judge_state *judge, const struct step_kind *kind)
         open->seen_step = judge->job_step->step;
         open->step_seconds = MAX(0, grown) / 1e3;
     } else if (kind->past.since >= DETECT_DELAY &&
-               grown >= judge->limits.regress_share * kind->base.period_ms) {
+               grown >= signal_least(judge, SIGNAL_STEP) * kind->base.period_ms) {
         regress_accuse(judge, kind, &now);
     }
 }
@@ -396,7 +392,7 @@ static void regress_step(struct judge_state *judge)
         return;
     step = sample_take(judge);
     blocks_add(kind, &step);
-    rule = judge_state_rule(judge, KINDS, judge->limits.regress_share / 2);
+    rule = judge_state_rule(judge, KINDS, signal_least(judge, SIGNAL_STEP) / 2);
     if (regress_look(kind, &step, rule.look_steps))
         regress_put(kind, &rule);
     kind_judge(judge, kind);

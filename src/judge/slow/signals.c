@@ -9,19 +9,108 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
 
-const struct signal signal_table[SERIES_COUNT] = {
-    [SERIES_LOCAL] = { "local work", split_local_ns, LAYER_USER_CODE },
-    [SERIES_COMPUTE] = { "device compute", split_compute_ns, LAYER_GPU },
+#define AT(field) offsetof(struct thresholds, verdict_##field)
+#define COST AT(least_cost), AT(least_cost)
+#define CLEAR AT(least_cost), AT(clear_cost)
+#define SLOWDOWN AT(least_slowdown), AT(least_slowdown)
+#define WORK AT(least_cost), AT(least_slowdown)
+
+/* clang-format off */
+const struct signal signal_table[SIGNALS] = {
+    [SIGNAL_WORK] = { "local work", "its host code leaves the device idle",
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_USER_CODE, 0.98, 0, WORK },
+    [SIGNAL_COMPUTE] = { "device compute", "device work takes longer than on its peers",
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_GPU, 0.98, 0, WORK },
+    [SIGNAL_HITS] = { "local work", "intermittent",
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_USER_CODE, 0.75, 0.6, WORK },
+    [SIGNAL_MOVES] = { "local work", "migrating: a different rank is slow each time",
+        UNIT_JOB, AGAINST_OTHERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.6, 0, WORK },
+    [SIGNAL_TREND] = { "local work", "forming",
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.5, 0.5, WORK },
+    [SIGNAL_ARRIVAL] = { "arrival at collectives", "its device enters collectives last; its work between them is not observed",
+        UNIT_RANK, AGAINST_OTHERS, VERDICT_STRAGGLER, LAYER_UNKNOWN, 0.7, 0, SLOWDOWN },
+    [SIGNAL_BATCHES] = { "wait for the next batch", "its batches arrive late, those of its peers do not",
+        UNIT_RANK, AGAINST_PEERS, VERDICT_STRAGGLER, LAYER_DATA, 0.93, 0, WORK },
+    [SIGNAL_CPU] = { "waiting for a CPU", "other processes use the CPUs of the ranks on this node",
+        UNIT_NODE, AGAINST_PAST, VERDICT_STRAGGLER, LAYER_CPU, 0.9, 0, SLOWDOWN },
+    [SIGNAL_INPUT] = { "wait for the next batch", "batches arrive later than the devices need them",
+        UNIT_JOB, AGAINST_PAST, VERDICT_INPUT_STALL, LAYER_DATA, 0.92, 0, CLEAR },
+    [SIGNAL_INPUT_ALWAYS] = { "wait for the next batch", "batches arrive later than the devices need them",
+        UNIT_JOB, AGAINST_PAST, VERDICT_INPUT_STALL, LAYER_DATA, 0.85, 0, CLEAR },
+    [SIGNAL_PAUSE] = { "a pause", "it takes many times as long as usual",
+        UNIT_JOB, AGAINST_PAST, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT, 0.9, 0, CLEAR },
+    [SIGNAL_PAUSES] = { "pauses", "they take a large share of the time",
+        UNIT_JOB, AGAINST_PAST, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT, 0.8, 0, CLEAR },
+    [SIGNAL_LONG_WAIT] = { "wait for one batch", "a batch arrived very late",
+        UNIT_JOB, AGAINST_PAST, VERDICT_INPUT_STALL, LAYER_DATA, 0.6, 0, COST },
+    [SIGNAL_SKIPS] = { "skipped saves", "checkpoints are skipped",
+        UNIT_JOB, AGAINST_PAST, VERDICT_CHECKPOINT_STALL, LAYER_STORAGE, 0.8, 0.8, COST },
+    [SIGNAL_FIRST_STEP] = { "time to the first step", "all other ranks wait for its first step",
+        UNIT_RANK, AGAINST_OTHERS, VERDICT_STARTUP_STALL, LAYER_UNKNOWN, 0.8, 0.8, COST },
+    [SIGNAL_BIRTH] = { "time of its own before the first step", "all other ranks wait for it to start",
+        UNIT_RANK, AGAINST_OTHERS, VERDICT_STARTUP_STALL, LAYER_UNKNOWN, 0.75, 0.75, COST },
+    [SIGNAL_START] = { "time to the first step", "start-up takes longer than the limit",
+        UNIT_JOB, AGAINST_JOB, VERDICT_STARTUP_STALL, LAYER_UNKNOWN, 0.6, 0.6, COST },
+    /* Hosts move data beside their work, and within their node are as fast as their threads get to run: in recorded runs no such
+     * transfer was ever slow by itself.
+     */
+    [SIGNAL_NIC] = { "transfer", "all transfers to and from a node are slow",
+        UNIT_LINK, AGAINST_PAST, VERDICT_SYNC_STALL, LAYER_NIC, 0.85, 0.5, CLEAR },
+    [SIGNAL_FABRIC] = { "transfer", "all transfers between nodes are slow",
+        UNIT_LINK, AGAINST_PAST, VERDICT_SYNC_STALL, LAYER_FABRIC, 0.8, 0.5, CLEAR },
+    [SIGNAL_FABRIC_PART] = { "transfer", "transfers of some communicators are slow",
+        UNIT_LINK, AGAINST_PAST, VERDICT_SYNC_STALL, LAYER_FABRIC, 0.6, 0.5, CLEAR },
+    [SIGNAL_INSIDE] = { "transfer", "transfers inside nodes are slow",
+        UNIT_LINK, AGAINST_PAST, VERDICT_SYNC_STALL, LAYER_UNKNOWN, 0.6, 0.3, CLEAR },
+    [SIGNAL_LENGTHS] = { "device compute", "sequence lengths differ between ranks",
+        UNIT_JOB, AGAINST_OTHERS, VERDICT_IMBALANCE, LAYER_DATA, 0.9, 0, COST },
+    [SIGNAL_STAGE] = { "device compute", "a stage has more work than the others",
+        UNIT_STAGE, AGAINST_OTHERS, VERDICT_IMBALANCE, LAYER_USER_CODE, 0.9, 0, COST },
+    [SIGNAL_STEP] = { "the step", "on all ranks, steps became longer at once",
+        UNIT_JOB, AGAINST_JOB, VERDICT_REGRESSION, LAYER_UNKNOWN, 0.7, 0, SLOWDOWN },
+    [SIGNAL_STEP_SLOWLY] = { "the step", "on all ranks, steps become longer gradually",
+        UNIT_JOB, AGAINST_JOB, VERDICT_REGRESSION, LAYER_UNKNOWN, 0.6, 0, SLOWDOWN },
 };
+/* clang-format on */
+
+double signal_least(const struct judge_state *judge, enum signal_id id)
+{
+    const struct signal *signal = &signal_table[id];
+    size_t at = judge->history.host_view ? signal->least_host : signal->least;
+
+    return *(const double *)((const char *)&judge->limits + at);
+}
+
+struct detect_rule signal_rule(const struct judge_state *judge, enum signal_id id, double series)
+{
+    return judge_state_rule(judge, series, signal_least(judge, id));
+}
+
+struct verdict signal_draft(const struct judge_state *judge, enum signal_id id,
+                            const struct confidence *basis)
+{
+    const struct signal *signal = &signal_table[id];
+    struct verdict draft = { .kind = signal->kind, .layer = signal->layer };
+    struct confidence full = basis ? *basis : (struct confidence){ 0 };
+
+    full.best = signal->best;
+    full.best_host = signal->best_host;
+    full.against = signal->against;
+    draft.confidence = confidence_of(judge, &full);
+    snprintf(draft.cause, sizeof(draft.cause), "%s", signal->cause);
+    return draft;
+}
 
 #define LEAST_LOOKS 4 /* that an alarm rests on */
 #define BOUND 4       /* deviations: one that is further off says no more about the next ones */
-#define CLEARLY(off) ((double)(off) > BOUND / 2 ? (double)(off) : 0) /* not by noise */
+#define CLEARLY(off) ((double)(off) > BOUND / 2.0 ? (double)(off) : 0) /* not by noise */
 #define FAR_NOISES 8 /* what is far: so many deviations ... */
 #define FAR_TIMES 4  /* ... and so many times the least excess that counts */
 #define USUAL                                                                                      \
@@ -41,7 +130,7 @@ struct rank_tests {
     float far_share;               /* of the last observations */
     float usual_off[SERIES_COUNT]; /* ... and by how much it was clearly off in them, on average */
     uint32_t since;                /* steps since it became slow; 0: it is not */
-    bool far, comes;
+    bool far, comes, marked;
 };
 
 struct signals {
@@ -112,16 +201,17 @@ static double signals_value(const struct past_step *past, int series, uint32_t r
 
 double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    return MAX(judge->limits.straggler_share * history_typical_ms(&judge->history, rank, steps),
-               judge->limits.straggler_least_excess);
+    return MAX(signal_least(judge, SIGNAL_WORK) * history_typical_ms(&judge->history, rank, steps),
+               judge->limits.verdict_least_time);
 }
 
 /* Without a CPU anybody is slow now and then; whose fault that is shows elsewhere. */
 bool signals_is_far(const struct judge_state *judge, const struct past_step *past, uint32_t rank)
 {
     double starved = (double)split_starved_ns(&past->split[rank]) / 1e6;
-    double least = FAR_TIMES * MAX(judge->limits.straggler_share * (double)past->typical_ms[rank],
-                                   judge->limits.straggler_least_excess / FAR_TIMES);
+    double least =
+        FAR_TIMES * MAX(signal_least(judge, SIGNAL_WORK) * (double)past->typical_ms[rank],
+                        judge->limits.verdict_least_time / FAR_TIMES);
 
     if (past->split[rank].unfinished)
         return false; /* its rank ended in it, or another did and it waited */
@@ -147,7 +237,7 @@ static void tests_observe(const struct judge_state *judge, const struct signals 
                           struct rank_tests *tests, uint32_t rank)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    double least = judge->limits.straggler_share * (double)past->typical_ms[rank];
+    double least = signal_least(judge, SIGNAL_WORK) * (double)past->typical_ms[rank];
 
     for (int series = 0; series < SERIES_COUNT; series++) {
         double noise = MAX(judge->history.noise_ms[series], MAX(1e-6, least / 6));
@@ -174,17 +264,10 @@ static void tests_look(const struct signals *signals, struct rank_tests *tests)
     tests->comes = detect_hits_step(&tests->hits, tests->far, usual, rate, signals->hits_bar);
 }
 
-/* The larger of both: noise hides, it does not slow devices down. */
-static double signals_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    return MAX(history_excess_ms(&judge->history, SERIES_LOCAL, rank, steps),
-               history_excess_ms(&judge->history, SERIES_COMPUTE, rank, steps));
-}
-
 static double signals_mean_ms(const struct judge_state *judge, int series, uint32_t rank,
                               uint32_t steps)
 {
-    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS));
+    uint32_t count = history_window(&judge->history, steps);
     double sum = 0;
 
     for (uint32_t back = 0; back < count; back++)
@@ -304,8 +387,9 @@ static bool signals_nodes_room(struct judge_state *judge, struct signals *signal
 static void signals_nodes_step(struct judge_state *judge, struct signals *signals)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct detect_rule rule = judge_state_rule(
-        judge, judge->model.nodes, judge->limits.cpu_share * judge->limits.cpu_wait_share);
+    struct detect_rule rule =
+        judge_state_rule(judge, judge->model.nodes,
+                         signal_least(judge, SIGNAL_CPU) * judge->limits.verdict_explains);
 
     if (judge->history.count <= judge->limits.verdict_warm_up ||
         !signals_nodes_room(judge, signals))
@@ -382,6 +466,17 @@ const struct judge judge_signals = { .name = "signals",
                                      .evidence = EVIDENCE_TIMES };
 
 /* ---- answers ---- */
+
+void signals_mark(struct judge_state *judge, uint32_t rank, bool late)
+{
+    if (rank < judge->signals->world)
+        judge->signals->rank[rank].marked = late;
+}
+
+bool signals_is_marked(const struct judge_state *judge, uint32_t rank)
+{
+    return rank < judge->signals->world && judge->signals->rank[rank].marked;
+}
 
 uint32_t signals_slow_steps(const struct judge_state *judge, uint32_t rank)
 {

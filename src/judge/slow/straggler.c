@@ -9,7 +9,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "judge/slow/straggler.h"
+#include "judge/slow/straggler_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,42 +20,49 @@
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/signals.h"
-#include "judge/slow/stall/stall.h"
-#include "judge/slow/straggler_private.h"
 #include "wire/names.h"
+
+struct phase_sums { /* ms, by phase */
+    double own[LOCKSTEP_PHASE_COUNT], peers[LOCKSTEP_PHASE_COUNT];
+    uint32_t steps, peer_steps;
+};
+
+static void phase_sums_add(struct phase_sums *sums, const struct model *model,
+                           const struct past_step *past, uint32_t rank)
+{
+    sums->steps++;
+    for (uint32_t other = 0; other < model->world; other++) {
+        double *sum = other == rank ? sums->own : sums->peers;
+
+        if (model->rank[other].peers != model->rank[rank].peers || !past->split[other].present)
+            continue;
+        for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
+            sum[phase] += (double)past->split[other].host_ns[phase] / 1e6;
+        sums->peer_steps += other != rank;
+    }
+}
 
 unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                                  straggler_counts *counts, double *own_ms, double *peers_ms)
 {
-    const struct model_rank *all = judge->model.rank;
-    double own[LOCKSTEP_PHASE_COUNT] = { 0 }, peers[LOCKSTEP_PHASE_COUNT] = { 0 };
-    uint32_t window = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0, count = 0;
+    uint32_t window = history_window(&judge->history, steps);
+    struct phase_sums sums = { 0 };
     unsigned longest = 0;
 
     for (uint32_t back = 0; back < window; back++) {
         const struct past_step *past = history_back(&judge->history, back);
 
-        if (counts && !counts(judge, past, rank))
-            continue;
-        used++;
-        for (uint32_t other = 0; other < judge->model.world; other++) {
-            double *sum = other == rank ? own : peers;
-
-            if (all[other].peers != all[rank].peers || !past->split[other].present)
-                continue;
-            for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
-                sum[phase] += (double)past->split[other].host_ns[phase] / 1e6;
-            count += other != rank;
-        }
+        if (!counts || counts(judge, past, rank))
+            phase_sums_add(&sums, &judge->model, past, rank);
     }
     for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++) {
-        own[phase] /= MAX(1, used);
-        peers[phase] /= MAX(1, count);
-        if (own[phase] - peers[phase] > own[longest] - peers[longest])
+        sums.own[phase] /= sums.steps ? sums.steps : 1;
+        sums.peers[phase] /= sums.peer_steps ? sums.peer_steps : 1;
+        if (sums.own[phase] - sums.peers[phase] > sums.own[longest] - sums.peers[longest])
             longest = phase;
     }
-    *own_ms = own[longest];
-    *peers_ms = peers[longest];
+    *own_ms = sums.own[longest];
+    *peers_ms = sums.peers[longest];
     return longest;
 }
 
@@ -68,89 +75,6 @@ static bool straggler_in_one_phase(const struct judge_state *judge, uint32_t ran
     return own - peers > judge->limits.straggler_one_phase * excess;
 }
 
-/* ---- whose time it is ---- */
-
-/* The larger of both excesses over the last steps: noise hides, it does not slow devices down. */
-static double straggler_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    return MAX(history_excess_ms(&judge->history, SERIES_LOCAL, rank, steps),
-               history_excess_ms(&judge->history, SERIES_COMPUTE, rank, steps));
-}
-
-/* How much longer than its peers it waits for a CPU. */
-static double straggler_starved_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    return history_starved_ms(&judge->history, rank, steps) -
-           history_peers_starved_ms(&judge->history, &judge->model, rank, steps);
-}
-
-#define NEIGHBOURS 16 /* ranks of a node that are looked at */
-
-/* What the other ranks on its node wait for a CPU, the median of them; -1: there are none. */
-static double straggler_neighbours_ms(const struct judge_state *judge, uint32_t rank,
-                                      uint32_t steps)
-{
-    const struct model_rank *all = judge->model.rank;
-    double value[NEIGHBOURS];
-    uint32_t used = 0;
-
-    for (uint32_t other = 0; other < judge->model.world && used < NEIGHBOURS; other++) {
-        if (other != rank && all[other].node == all[rank].node)
-            value[used++] = history_starved_ms(&judge->history, other, steps);
-    }
-    return used ? median_f64(value, used) : -1;
-}
-
-/* ... and the others on its node do, too.  A rank that waits for a CPU alone has a reason of its own, such as a thread that
- * keeps the interpreter's lock.
- */
-static double straggler_shared_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    double own = history_starved_ms(&judge->history, rank, steps);
-    double others = straggler_neighbours_ms(judge, rank, steps);
-
-    return straggler_starved_ms(judge, rank, steps) - (others < 0 ? 0 : MAX(0, own - others));
-}
-
-double straggler_own_work_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    double excess = MAX(0, straggler_excess_ms(judge, rank, steps));
-    double starved = straggler_shared_ms(judge, rank, steps);
-
-    if (starved <= judge->limits.straggler_cpu_share * excess)
-        return excess; /* too little to be the reason: waiting for a CPU need not delay anything */
-    return MAX(0, excess - starved);
-}
-
-/* Whether waiting for a CPU explains a large part of what it took longer, in the steps of which the kernel tells both. */
-static bool straggler_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    uint32_t count = MIN(steps, MIN(judge->history.count, HISTORY_STEPS)), used = 0;
-    double excess = 0;
-
-    for (uint32_t back = 0; back < count; back++) {
-        const struct past_step *past = history_back(&judge->history, back);
-
-        if (!past->split[rank].present || !split_tells_cpu(&past->split[rank]))
-            continue;
-        excess += (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
-        used++;
-    }
-    return used > 0 && straggler_starved_ms(judge, rank, steps) * used >
-                           judge->limits.straggler_cpu_share * MAX(0, excess);
-}
-
-#define BLUR 2 /* standard errors by which a mean wait for a CPU may be off */
-
-/* Whether it may: waits differ so much from step to step that the mean of these says neither that it does nor that it does not. */
-static bool straggler_may_be_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps)
-{
-    double most = straggler_starved_ms(judge, rank, steps) +
-                  BLUR * history_starved_error_ms(&judge->history, rank, steps);
-
-    return straggler_excess_ms(judge, rank, steps) - most < signals_least_ms(judge, rank, steps);
-}
-
 /* ---- the verdict ---- */
 
 static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t rank, uint32_t steps,
@@ -158,10 +82,10 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
 {
     const struct history *history = &judge->history;
 
-    if (straggler_is_starved(judge, rank, steps))
+    if (signals_is_starved(judge, rank, steps))
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
-        judge->limits.straggler_gpu_share * excess)
+        judge->limits.verdict_explains * excess)
         return LAYER_GPU;
     /* Without device times a phase is the device's as much as the host's.  What makes one phase longer
      * is code; what makes all of them longer may be either.
@@ -176,17 +100,15 @@ static void straggler_describe(struct judge_state *judge, struct verdict *draft,
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
-    split_part *job_step_part = split_local_ns;
-    double own, theirs;
+    bool gpu = draft->layer == LAYER_GPU;
+    split_part *part = gpu ? split_compute_ns : split_local_ns;
+    double own = history_part_ms(history, rank, steps, part), theirs;
     uint32_t peers;
 
-    if (draft->layer == LAYER_GPU)
-        job_step_part = split_compute_ns;
-    own = history_part_ms(history, rank, steps, job_step_part);
-    theirs = history_peers_ms(history, model, rank, steps, job_step_part, &peers);
+    theirs = history_peers_ms(history, model, rank, steps, part, &peers);
     verdict_because(draft, "ring",
                     "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
-                    draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
+                    signal_table[gpu ? SIGNAL_COMPUTE : SIGNAL_WORK].what, own, peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     if (draft->layer != LAYER_GPU) {
         unsigned phase = straggler_longest_phase(judge, rank, steps, NULL, &own, &theirs);
@@ -218,14 +140,14 @@ static const char *straggler_cause_of(unsigned layer, bool host_view)
 {
     switch (layer) {
     case LAYER_GPU:
-        return "device work takes longer than on its peers";
+        return signal_table[SIGNAL_COMPUTE].cause;
     case LAYER_CPU:
         return "its threads wait for a CPU";
     case LAYER_UNKNOWN:
         return "all its work takes longer than on its peers; device times are not observed";
     default:
         return host_view ? "its host code takes longer than on its peers"
-                         : "its host code leaves the device idle";
+                         : signal_table[SIGNAL_WORK].cause;
     }
 }
 
@@ -250,8 +172,8 @@ static void straggler_add_ranks(struct judge_state *judge, struct verdict *draft
                                 uint32_t steps)
 {
     double own = history_starved_ms(&judge->history, rank, steps) -
-                 BLUR * history_starved_error_ms(&judge->history, rank, steps);
-    double others = straggler_neighbours_ms(judge, rank, steps);
+                 SIGNALS_BLUR * history_starved_error_ms(&judge->history, rank, steps);
+    double others = signals_neighbours_ms(judge, rank, steps);
 
     if (draft->layer != LAYER_CPU || others < 0 || others < own / 2) {
         judge_state_add_rank(judge, draft, rank);
@@ -261,28 +183,26 @@ static void straggler_add_ranks(struct judge_state *judge, struct verdict *draft
         if (judge->model.rank[other].node == judge->model.rank[rank].node)
             judge_state_add_rank(judge, draft, other);
     }
-    snprintf(draft->cause, sizeof(draft->cause), "%s", STRAGGLER_NODE_SHORT);
+    snprintf(draft->cause, sizeof(draft->cause), "%s", signal_table[SIGNAL_CPU].cause);
 }
 
 static void straggler_draft(struct judge_state *judge, uint32_t rank, uint32_t steps,
                             double cost_ms, struct verdict *draft)
 {
-    double excess = straggler_excess_ms(judge, rank, steps);
-    const struct confidence basis = {
-        .best = 0.98, .margin = MAX(1, excess / signals_least_ms(judge, rank, steps)), .rank = rank
-    };
+    double excess = signals_excess_ms(judge, rank, steps);
+    const struct confidence basis = { .margin =
+                                          MAX(1, excess / signals_least_ms(judge, rank, steps)),
+                                      .rank = rank };
 
-    *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
-                               .confidence = confidence_of(judge, &basis),
-                               .since_step = first_slow_step(judge, rank, excess / 3),
-                               .seconds_per_step = cost_ms / 1e3 };
+    *draft = signal_draft(judge, SIGNAL_WORK, &basis);
+    draft->since_step = first_slow_step(judge, rank, excess / 3);
+    draft->seconds_per_step = cost_ms / 1e3;
     draft->layer = (uint8_t)straggler_layer_of(judge, rank, steps, excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
              straggler_cause_of(draft->layer, judge->history.host_view));
     straggler_add_ranks(judge, draft, rank, steps);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
-    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     straggler_describe(judge, draft, rank, steps, excess);
 }
 
@@ -377,11 +297,10 @@ static struct tracked_verdict *suspect_verdict(struct judge_state *judge, uint32
 static bool suspect_is_covered(const struct judge_state *judge, uint32_t rank,
                                const struct tracked_verdict *several, uint32_t steps)
 {
-    double own = 1 - judge->limits.straggler_cpu_share;
+    double own = 1 - judge->limits.verdict_explains;
 
     return steps == 0 || several->verdict.layer != LAYER_CPU ||
-           straggler_own_work_ms(judge, rank, steps) <
-               own * straggler_excess_ms(judge, rank, steps);
+           signals_own_work_ms(judge, rank, steps) < own * signals_excess_ms(judge, rank, steps);
 }
 
 static void suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
@@ -401,13 +320,13 @@ static void suspects_gather(struct judge_state *judge, struct straggler_suspects
             if (straggler_wavers(&fresh.comes))
                 fresh.steps = 0;
         }
-        fresh.excess_ms = straggler_excess_ms(judge, rank, 1);
+        fresh.excess_ms = signals_excess_ms(judge, rank, 1);
         if (fresh.steps || fresh.comes.hits)
             suspects_add(suspects, &fresh);
     }
     /* Those whose batches come late are another judge's, but hold up the step as much. */
     for (uint32_t rank = 0; suspects->count && rank < judge->model.world; rank++) {
-        if (suspects->who[rank] == PRICE_NOBODY && stall_suspects(judge, rank))
+        if (suspects->who[rank] == PRICE_NOBODY && signals_is_marked(judge, rank))
             suspects->who[rank] = SUSPECTS_MAX;
     }
 }
@@ -429,7 +348,7 @@ static void suspect_judge(struct judge_state *judge, const struct straggler_susp
     } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank)) {
         straggler_draft(judge, suspect->rank, suspect->steps, cost_ms, &draft);
         if (draft.layer == LAYER_CPU || draft.layer == LAYER_GPU ||
-            !straggler_may_be_starved(judge, suspect->rank, suspect->steps))
+            !signals_may_be_starved(judge, suspect->rank, suspect->steps))
             judge_state_find(judge, &draft, &fresh);
     }
 }
@@ -439,7 +358,7 @@ static void straggler_step(struct judge_state *judge)
     CLEAN(free_clean) uint8_t *who = malloc(judge->model.world + 1);
     struct straggler_suspects suspects = { .who = who };
     double least =
-        judge->limits.straggler_cost_share * history_period_ms(&judge->history, HISTORY_STEPS);
+        signal_least(judge, SIGNAL_WORK) * history_period_ms(&judge->history, HISTORY_STEPS);
     struct price price;
 
     if (!who)
@@ -457,4 +376,5 @@ static void straggler_step(struct judge_state *judge)
 
 const struct judge judge_straggler = { .name = "straggler",
                                        .step = straggler_step,
-                                       .evidence = EVIDENCE_TIMES };
+                                       .evidence = EVIDENCE_TIMES,
+                                       .remedy = price_remedy_ranks };

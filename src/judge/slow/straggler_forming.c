@@ -49,12 +49,14 @@ static double straggler_third_ms(const struct judge_state *judge, enum series se
 }
 
 /* By how many of its own deviations the series grows, as the line that fits it best does: where nothing grows, so many are as
- * rare as an alarm of the sequential test with a bar of half their square.
+ * rare as an alarm of the sequential test with a bar of half their square.  Noise that lasts for some steps looks like growth: it is
+ * that of means of what remains beside the line.
  */
 static double straggler_slope_deviations(const struct judge_state *judge, enum series series,
                                          uint32_t rank, double least_noise)
 {
-    double middle = (WINDOW - 1) / 2.0, mean = 0, slope = 0, squares = 0, noise = 0, across = 0;
+    double middle = (WINDOW - 1) / 2.0, mean = 0, slope = 0, across = 0;
+    float off[WINDOW];
 
     for (uint32_t i = 0; i < WINDOW; i++)
         mean += straggler_value_ms(judge, series, rank, i) / WINDOW;
@@ -63,13 +65,15 @@ static double straggler_slope_deviations(const struct judge_state *judge, enum s
         slope += (middle - i) * (straggler_value_ms(judge, series, rank, i) - mean);
     }
     slope /= across;
-    for (uint32_t i = 0; i < WINDOW; i++) {
-        double off = straggler_value_ms(judge, series, rank, i) - mean - slope * (middle - i);
+    for (uint32_t i = 0; i < WINDOW; i++)
+        off[i] = (float)(straggler_value_ms(judge, series, rank, i) - mean - slope * (middle - i));
+    return slope * sqrt(across) / MAX(least_noise, detect_noise(off, WINDOW));
+}
 
-        squares += off * off;
-    }
-    noise = MAX(least_noise, sqrt(squares / (WINDOW - 2)));
-    return slope * sqrt(across) / noise;
+/* The noise of so few steps is not known well: as Student's distribution has it, that makes what is rare less rare. */
+static double forming_bar(double bar)
+{
+    return sqrt((WINDOW - 2) * expm1(2 * bar / (WINDOW - 2)));
 }
 
 static bool trend_find(const struct judge_state *judge, enum series series, uint32_t rank,
@@ -96,28 +100,28 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
         THIRD / 2.0;
     *ret = trend;
     return trend.steps > 0 && trend.steps < HORIZON &&
-           straggler_slope_deviations(judge, series, rank, least / 6) > sqrt(2 * bar);
+           straggler_slope_deviations(judge, series, rank, least / 6) > forming_bar(bar);
 }
 
 static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series series,
                            const struct trend *trend)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.5 };
+    struct verdict draft = signal_draft(judge, SIGNAL_TREND, &(struct confidence){ .rank = rank });
     struct tracked_verdict *tracked;
     bool fresh;
 
-    draft.layer = series == SERIES_COMPUTE ? LAYER_GPU : LAYER_UNKNOWN;
+    if (series == SERIES_COMPUTE)
+        draft.layer = LAYER_GPU;
     judge_state_add_rank(judge, &draft, rank);
     snprintf(draft.cause, sizeof(draft.cause), "forming: its work grows by %.3f ms per step",
              trend->ms_per_step);
     draft.since_step = history_back(&judge->history, WINDOW - 1)->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     verdict_because(
         &draft, "ring",
         "%s exceeds that of its peers by %.2f, %.2f and %.2f ms in three windows of %d steps",
-        series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
-        trend->third_ms[1], trend->third_ms[2], THIRD);
+        signal_table[series].what, trend->third_ms[0], trend->third_ms[1], trend->third_ms[2],
+        THIRD);
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
                     100 * COSTS, (unsigned long long)(past->step + (uint64_t)trend->steps));
     tracked = judge_state_find(judge, &draft, &fresh);
@@ -165,4 +169,6 @@ static void forming_step(struct judge_state *judge)
     }
 }
 
-const struct judge judge_straggler_forming = { .name = "straggler forming", .step = forming_step };
+const struct judge judge_straggler_forming = { .name = "straggler forming",
+                                               .step = forming_step,
+                                               .remedy = price_remedy_ranks };

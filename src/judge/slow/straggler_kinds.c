@@ -49,7 +49,7 @@ struct straggler_pattern straggler_pattern(const struct judge_state *judge, uint
 {
     const struct history *history = &judge->history;
     struct straggler_pattern pattern = { .rank = rank,
-                                         .window = MIN(history->count, HISTORY_STEPS) };
+                                         .window = history_window(history, HISTORY_STEPS) };
     double hit_ms[HISTORY_STEPS], middle;
     bool before = false;
 
@@ -92,10 +92,8 @@ static void straggler_comes_accuse(struct judge_state *judge,
                                    const struct straggler_pattern *pattern, double cost_ms)
 {
     uint32_t rank = pattern->rank, window = pattern->window;
-    const struct confidence basis = { .best = judge->history.host_view ? 0.6 : 0.75, .rank = rank };
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .confidence = confidence_of(judge, &basis) };
-    bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
+    struct verdict draft = signal_draft(judge, SIGNAL_HITS, &(struct confidence){ .rank = rank });
+    bool gpu = pattern->compute_ms > judge->limits.verdict_explains * pattern->excess_ms;
     double own_ms, peers_ms;
     unsigned phase =
         straggler_longest_phase(judge, rank, window, signals_is_far, &own_ms, &peers_ms);
@@ -108,7 +106,6 @@ static void straggler_comes_accuse(struct judge_state *judge,
                                                                     : LAYER_USER_CODE);
     judge_state_add_rank(judge, &draft, rank);
     draft.since_step = pattern->first;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     if (straggler_is_regular(pattern))
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow about every %u steps",
@@ -119,14 +116,14 @@ static void straggler_comes_accuse(struct judge_state *judge,
     verdict_because(
         &draft, "ring",
         "%s %.1f ms longer than on its peers in %u of %u steps, in %u separate episodes",
-        gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits, window,
-        pattern->runs);
+        signal_table[gpu ? SIGNAL_COMPUTE : SIGNAL_HITS].what, pattern->excess_ms, pattern->hits,
+        window, pattern->runs);
     if (!gpu && in_phase && phase)
         verdict_because(&draft, "ring", "host time in %s in these steps: %.1f ms, peers %.1f ms",
                         name_of_phase(phase), own_ms, peers_ms);
     price_because(&draft, history_period_ms(&judge->history, window),
                   "this rank were as fast as its peers");
-    if (pattern->starved_ms < judge->limits.straggler_cpu_share * pattern->excess_ms)
+    if (pattern->starved_ms < judge->limits.verdict_explains * pattern->excess_ms)
         verdict_rule_out(&draft, LAYER_CPU, "waits %.1f ms for a CPU in these steps",
                          pattern->starved_ms);
     else
@@ -175,7 +172,7 @@ struct migration {
 
 static struct migration migration_of(const struct judge_state *judge)
 {
-    uint32_t window = MIN(judge->history.count, HISTORY_STEPS);
+    uint32_t window = history_window(&judge->history, HISTORY_STEPS);
     struct migration found = { 0 };
     size_t used = 0;
 
@@ -205,17 +202,12 @@ static struct migration migration_of(const struct judge_state *judge)
 static void migration_accuse(struct judge_state *judge, const struct migration *found,
                              uint32_t window, double cost)
 {
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .layer = LAYER_UNKNOWN,
-                             .since_step = found->first };
+    struct verdict draft = signal_draft(judge, SIGNAL_MOVES, NULL);
     struct tracked_verdict *tracked;
     bool fresh;
 
-    draft.confidence =
-        confidence_of(judge, &(struct confidence){ .best = 0.6, .against = AGAINST_OTHERS });
+    draft.since_step = found->first;
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
-    snprintf(draft.cause, sizeof(draft.cause), "migrating: a different rank is slow each time");
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     verdict_because(
         &draft, "ring",
@@ -248,7 +240,7 @@ void straggler_moves(struct judge_state *judge)
     struct tracked_verdict *open =
         judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     double cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : 0;
-    uint32_t window = MIN(judge->history.count, HISTORY_STEPS);
+    uint32_t window = history_window(&judge->history, HISTORY_STEPS);
     struct migration found;
 
     if (!signals_job_is_uneven(judge))
@@ -264,7 +256,7 @@ void straggler_moves(struct judge_state *judge)
     /* The cost is that of the newest step: of a step on average it is less. */
     cost *= (double)found.steps / window;
     if (signals_slowest(judge, 0) == MODEL_NONE ||
-        cost <= judge->limits.straggler_cost_share * history_period_ms(&judge->history, window))
+        cost <= signal_least(judge, SIGNAL_MOVES) * history_period_ms(&judge->history, window))
         return;
     migration_accuse(judge, &found, window, cost);
     open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);

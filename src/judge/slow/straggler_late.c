@@ -11,12 +11,11 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
-#include "judge/slow/straggler.h"
+#include "judge/price.h"
+#include "judge/slow/signals.h"
+#include "judge/slow/straggler_private.h"
 #include "judge/state.h"
-
-#define CAUSE "its device enters collectives last; its work between them is not observed"
 
 /* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was
  * late.
@@ -100,7 +99,7 @@ bool straggler_is_waited_for(const struct judge_state *judge, uint32_t rank)
         late_ms += look->waited_ms - look->own_ms;
         step_ms += look->step_ms;
     }
-    return late_ms >= judge->limits.straggler_late_share * step_ms;
+    return late_ms >= signal_least(judge, SIGNAL_ARRIVAL) * step_ms;
 }
 
 static void late_draft(const struct judge_state *judge, const struct late_looks *looks,
@@ -110,15 +109,9 @@ static void late_draft(const struct judge_state *judge, const struct late_looks 
     uint32_t steps = (uint32_t)judge->limits.straggler_late_steps;
     const struct late_look *first = &looks->look[(looks->count - steps) % LATE_STEPS_MAX];
 
-    *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
-                               .layer = LAYER_UNKNOWN,
-                               .since_step = first->step,
-                               .since_real_ns = judge_state_step_real_ns(judge, first->step),
-                               .seconds_per_step = late_ms / 1e3 };
-    draft->confidence =
-        confidence_of(judge, &(struct confidence){ .best = judge->model.world > 2 ? 0.7 : 0.6,
-                                                   .against = AGAINST_OTHERS });
-    snprintf(draft->cause, sizeof(draft->cause), "%s", CAUSE);
+    *draft = signal_draft(judge, SIGNAL_ARRIVAL, NULL);
+    draft->since_step = first->step;
+    draft->seconds_per_step = late_ms / 1e3;
     judge_state_add_rank(judge, draft, newest->rank);
     verdict_because(
         draft, "ring",
@@ -155,13 +148,13 @@ static void late_step(struct judge_state *judge)
         late_ms += (look->waited_ms - look->own_ms) / steps;
         step_ms += look->step_ms / steps;
     }
-    if (late_ms < judge->limits.straggler_least_excess ||
-        late_ms < judge->limits.straggler_late_share * step_ms)
+    if (late_ms < judge->limits.verdict_least_time ||
+        late_ms < signal_least(judge, SIGNAL_ARRIVAL) * step_ms)
         return;
     open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, fresh->rank);
     if (open) {
         open->seen_step = judge->job_step->step;
-        if (strcmp(open->verdict.cause, CAUSE) == 0)
+        if (strcmp(open->verdict.cause, signal_table[SIGNAL_ARRIVAL].cause) == 0)
             open->step_seconds = late_ms / 1e3;
         return;
     }
@@ -171,4 +164,5 @@ static void late_step(struct judge_state *judge)
 
 const struct judge judge_straggler_late = { .name = "straggler-late",
                                             .step = late_step,
-                                            .evidence = EVIDENCE_NONE };
+                                            .evidence = EVIDENCE_NONE,
+                                            .remedy = price_remedy_ranks };

@@ -5,7 +5,7 @@
 #ifndef LOCKSTEP_JUDGE_SLOW_STRAGGLER_PRIVATE_H
 #define LOCKSTEP_JUDGE_SLOW_STRAGGLER_PRIVATE_H
 
-#include "judge/slow/straggler.h"
+#include "judge/slow/signals.h"
 
 struct straggler_pattern { /* of a rank over the steps that are kept */
     uint32_t rank, window;
@@ -24,5 +24,16 @@ bool straggler_wavers(const struct straggler_pattern *pattern); /* in between it
 void straggler_comes(struct judge_state *judge, const struct straggler_pattern *pattern,
                      struct tracked_verdict *open, double cost_ms, double least_ms);
 void straggler_moves(struct judge_state *judge); /* from rank to rank */
+
+/* The phase in which the host holds up the device most, against its peers, over those of the last steps that count; NULL:
+ * all do.
+ */
+typedef bool straggler_counts(const struct judge_state *judge, const struct past_step *past,
+                              uint32_t rank);
+unsigned straggler_longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
+                                 straggler_counts *counts, double *own_ms, double *peers_ms);
+
+/* Where devices tell their collectives alone: did the others wait for it there of late?  True where they tell more. */
+bool straggler_is_waited_for(const struct judge_state *judge, uint32_t rank);
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "judge/median.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/sync_private.h"
 
 int sync_create(struct sync **ret)
@@ -154,6 +155,17 @@ static int64_t sync_transfer_ns(const struct judge_state *judge, const struct jo
     return MAX(0, MIN(stay, begin + time->end_ns - meeting->last_arrival_ns));
 }
 
+/* Where a member is not observed, the others may have waited for it: what they stayed is no transfer. */
+static bool sync_is_whole(const struct judge_state *judge, const struct model_shape *shape,
+                          uint32_t item, const struct meeting *meeting)
+{
+    uint32_t wanted = 2;
+
+    if (shape->fact.item[item].kind == ITEM_COLL && shape->comm[item] != MODEL_NONE)
+        wanted = MAX(2, judge->model.comm[shape->comm[item]].size);
+    return meeting->members >= wanted;
+}
+
 /* Adds up the transfers of all links in the newest step, each meeting once. */
 static bool sync_links_sum(struct judge_state *judge, struct sync *sync)
 {
@@ -177,7 +189,7 @@ static bool sync_links_sum(struct judge_state *judge, struct sync *sync)
             struct sync_link *link;
 
             if (number[i] == MODEL_NONE || sends || seen[number[i]] ||
-                meeting[number[i]].members < 2)
+                !sync_is_whole(judge, shape, i, &meeting[number[i]]))
                 continue;
             seen[number[i]] = 1;
             link = sync_item_link(judge, sync, shape, rank, i);
@@ -206,7 +218,7 @@ double sync_link_ms(const struct sync_link *link, uint32_t looks)
 static void sync_link_put(const struct judge_state *judge, struct sync_link *link)
 {
     double change = (double)link->sum_bytes - (double)link->bytes;
-    double alike = judge->limits.sync_bytes_alike * (double)link->bytes;
+    double alike = judge->limits.verdict_least_cost * (double)link->bytes;
 
     if (change > alike || -change > alike) {
         const uint64_t *past;
@@ -303,7 +315,7 @@ static bool sync_is_starved(const struct judge_state *judge, double cost)
 
         starved = MAX(starved, (now.pressure - usual) * period);
     }
-    return starved > judge->limits.sync_cpu_share * cost;
+    return starved > judge->limits.verdict_explains * cost;
 }
 
 static struct tracked_verdict *sync_open_verdict(const struct judge_state *judge)
@@ -365,12 +377,6 @@ static void sync_settle(struct judge_state *judge, struct tracked_verdict *open,
     judge_state_renew(open, &draft);
 }
 
-/* Of the step: what it must cost at least to be said. */
-static double sync_least_share(const struct judge_state *judge)
-{
-    return judge->history.host_view ? judge->limits.sync_host_share : judge->limits.sync_cost_share;
-}
-
 static void sync_step(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
@@ -380,7 +386,7 @@ static void sync_step(struct judge_state *judge)
 
     if (!judge->job_step || !sync_links_sum(judge, sync))
         return;
-    sync->rule = judge_state_rule(judge, sync->links, sync_least_share(judge));
+    sync->rule = signal_rule(judge, SIGNAL_FABRIC, sync->links);
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].step == judge->job_step->step)
             sync_link_put(judge, &sync->link[i]);
@@ -405,4 +411,16 @@ static void sync_step(struct judge_state *judge)
     sync_accuse(judge, cost);
 }
 
-const struct judge judge_sync = { .name = "sync", .step = sync_step, .evidence = EVIDENCE_TIMES };
+static bool sync_remedy(struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    struct ask ask = { judge, judge->sync };
+
+    if (strcmp(tracked->verdict.id, judge->sync->id) != 0)
+        return false;
+    program_trial_transfers(judge->program, judge->job_step, sync_as_before, &ask);
+    return true;
+}
+
+const struct judge judge_sync = {
+    .name = "sync", .step = sync_step, .evidence = EVIDENCE_TIMES, .remedy = sync_remedy
+};

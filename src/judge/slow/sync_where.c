@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/price.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/sync_private.h"
 
 /* Marks the nodes of a link; returns how many. */
@@ -98,7 +98,7 @@ static double sync_clear_ms(const struct judge_state *judge)
         if (sync->link[i].slow && sync_link_is_active(&sync->link[i], judge->job_step->step))
             worst = MAX(worst, sync_excess_ms(&sync->link[i]));
     }
-    return judge->limits.sync_clear_share * worst;
+    return judge->limits.verdict_explains * worst;
 }
 
 int sync_where(const struct judge_state *judge, struct sync_place *ret)
@@ -223,62 +223,50 @@ static uint64_t slow_since(const struct judge_state *judge, const struct sync_li
 {
     uint32_t steps = link->past.since * judge->sync->rule.look_steps + link->past.summed;
     const struct past_step *past =
-        history_back(&judge->history, MIN(steps, MIN(judge->history.count, HISTORY_STEPS)) - 1);
+        history_back(&judge->history, history_window(&judge->history, steps) - 1);
 
     return past ? past->step : judge->job_step->step;
 }
 
+#define CHOSEN 0.5 /* confidence that another algorithm or protocol is a fault */
+
 void sync_draft(struct judge_state *judge, const struct sync_place *place, double cost_ms,
                 struct verdict *draft)
 {
-    bool wavers = place->worst->wavers;
-    const char *method = wavers ? ", intermittently" : "";
-    struct confidence basis = { .against = AGAINST_PAST, .unpriced = cost_ms < 0 };
+    const char *wavers = place->worst->wavers ? ", intermittently" : "";
+    const struct confidence basis = { .unpriced = cost_ms < 0 };
     struct sync_otherwise otherwise;
     bool found = sync_method_find(judge, place->worst, &otherwise);
 
-    *draft = (struct verdict){ .kind = VERDICT_SYNC_STALL };
+    *draft = signal_draft(judge,
+                          place->node != MODEL_NONE   ? SIGNAL_NIC
+                          : place->between_nodes == 0 ? SIGNAL_INSIDE
+                          : place->peers_between      ? SIGNAL_FABRIC_PART
+                                                      : SIGNAL_FABRIC,
+                          &basis);
     if (place->node != MODEL_NONE) {
-        draft->layer = LAYER_NIC;
-        basis.best = 0.85;
         for (uint32_t rank = 0; rank < judge->model.world; rank++) {
             if (judge->model.rank[rank].node == place->node)
                 judge_state_add_rank(judge, draft, rank);
         }
         snprintf(draft->cause, sizeof(draft->cause),
-                 "all transfers to and from node %.40s are slow%s",
-                 judge->model.node[place->node].name, method);
-    } else if (place->between_nodes == 0) { /* inside nodes: links, buses or shared memory */
-        draft->layer = LAYER_UNKNOWN;
-        /* Hosts that move data within their node are as fast as their threads get to run: in recorded runs no such
-         * transfer was ever slow by itself.
-         */
-        basis.best = judge->history.host_view ? 0.3 : 0.6;
-        snprintf(draft->cause, sizeof(draft->cause), "transfers inside nodes are slow%s", method);
-    } else {
-        draft->layer = LAYER_FABRIC;
-        basis.best = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
-        snprintf(draft->cause, sizeof(draft->cause), "%s%s",
-                 place->peers_between ? "transfers of some communicators are slow"
-                                      : "all transfers between nodes are slow",
-                 method);
+                 "all transfers to and from node %.40s are slow",
+                 judge->model.node[place->node].name);
     }
+    snprintf(draft->cause + strlen(draft->cause), sizeof(draft->cause) - strlen(draft->cause), "%s",
+             wavers);
     if (place->node == MODEL_NONE) {
         const char *name = place->comm == MODEL_NONE ? "" : judge->model.comm[place->comm].name;
 
         snprintf(draft->group, sizeof(draft->group), "%s", name[0] ? name : "fabric");
     }
     if (found)
-        sync_method_cause(&otherwise, method, draft->cause, sizeof(draft->cause));
+        sync_method_cause(&otherwise, wavers, draft->cause, sizeof(draft->cause));
     if (found && !otherwise.fewer) { /* fewer paths are a link or a card; this is a choice */
         draft->layer = LAYER_UNKNOWN;
-        basis.best = MIN(basis.best, 0.5);
+        draft->confidence = MIN(draft->confidence, CHOSEN);
     }
-    if (judge->history.host_view) /* hosts move the data beside their work */
-        basis.best = MIN(basis.best, 0.5);
-    draft->confidence = confidence_of(judge, &basis);
     draft->since_step = slow_since(judge, place->worst);
-    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;
     sync_where_describe(judge, place, found ? &otherwise : NULL, cost_ms, draft);
 }

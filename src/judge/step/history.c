@@ -242,7 +242,7 @@ static int history_nodes_fill(struct past_step *past, const struct model *model)
 static int history_baseline_update(struct history *history, const struct model *model,
                                    const struct thresholds *limits)
 {
-    uint32_t steps = (uint32_t)limits->verdict_base_steps;
+    uint32_t steps = (uint32_t)limits->verdict_steps;
     double period;
 
     if (history->nodes < model->nodes) {
@@ -328,7 +328,7 @@ int history_judge(struct history *history, const struct model *model,
 
 /* ---- views over the last steps ---- */
 
-static uint32_t history_window(const struct history *history, uint32_t steps)
+uint32_t history_window(const struct history *history, uint32_t steps)
 {
     return MIN(MIN(steps, history->count), HISTORY_STEPS);
 }
@@ -396,16 +396,6 @@ struct node_typical history_node(const struct history *history, uint32_t node, u
     return (struct node_typical){ history_above_value(pressure, used, above),
                                   history_above_value(host_ms, used, above),
                                   history_above_value(starved_ms, used, above) };
-}
-
-double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above)
-{
-    double value[HISTORY_STEPS];
-    uint32_t count = history_window(history, steps);
-
-    for (uint32_t i = 0; i < count; i++)
-        value[i] = (double)history_back(history, i)->measured_ns / 1e6;
-    return history_above_value(value, count, above);
 }
 
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

@@ -63,6 +63,8 @@ int history_judge(struct history *history, const struct model *model,
                   const struct thresholds *limits);
 /* `back` 0 is the newest; NULL when there are not so many. */
 const struct past_step *history_back(const struct history *history, uint32_t back);
+/* So many of the newest steps are kept, `steps` at most. */
+uint32_t history_window(const struct history *history, uint32_t steps);
 
 /* Steps that give so many independent looks, as far as the window goes.  A node holds up a process for tens of
  * milliseconds, again and again: short steps show one such disturbance several times.
@@ -74,7 +76,6 @@ double history_excess_ms(const struct history *history, enum series series, uint
                          uint32_t steps);
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_period_ms(const struct history *history, uint32_t steps); /* median */
-double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above);
 /* A node in the last n steps: the values that `above` of them exceed, so n / 2 gives the median and 1
  * the second largest.
  */

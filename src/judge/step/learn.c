@@ -108,7 +108,7 @@ static void learn_pace(struct pass *pass, uint32_t point, int64_t gap_ns, int64_
         pace->mean[of] += off / pace->count;
         pace->squares[of] += off * (value[of] - pace->mean[of]);
     }
-    if (pace->count < pass->limits->learn_pace_least ||
+    if (pace->count < pass->limits->verdict_steps ||
         learn_variance(pace, 1) * clear < learn_variance(pace, 0))
         learn_allow(class, &class->waited[point]);
     else if (learn_variance(pace, 0) * clear < learn_variance(pace, 1))

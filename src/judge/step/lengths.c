@@ -152,7 +152,7 @@ int lengths_explain(struct history *history, const struct model *model,
 {
     struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
     CLEAN(free_clean) struct length_group *group = calloc(model->peer_groups + 1, sizeof(*group));
-    uint32_t steps = MIN((uint32_t)limits->imbalance_fit_steps, HISTORY_STEPS);
+    uint32_t steps = MIN((uint32_t)limits->imbalance_fit, HISTORY_STEPS);
     struct window window = { history, model, group, MIN(history->count, steps), 0 };
     struct model_fit fit;
     struct length_sums sums = { 0 };
@@ -168,8 +168,8 @@ int lengths_explain(struct history *history, const struct model *model,
         return 0;
     sums_fill(&window, &sums);
     history->lengths_vary =
-        sums.n > 0 && sqrt(MAX(sums.aa, sums.bb) / sums.n) > limits->imbalance_vary_share;
-    if (!history->lengths_vary || sums.n < limits->imbalance_fit_least)
+        sums.n > 0 && sqrt(MAX(sums.aa, sums.bb) / sums.n) > limits->verdict_least_cost;
+    if (!history->lengths_vary || sums.n < limits->imbalance_fit)
         return 0;
     lengths_solve(&sums, &fit);
     history->explained = fit.explained;

@@ -273,7 +273,7 @@ void hang_step(struct judge_state *judge, const struct job_step *job_step)
 
 bool hang_is_late(const struct judge_state *judge)
 {
-    return judge->hang->warm < judge->limits.hang_warm_steps;
+    return judge->hang->warm <= judge->limits.verdict_warm_up;
 }
 
 struct wait_rule hang_rule(struct judge_state *judge)
@@ -290,8 +290,8 @@ struct wait_rule hang_rule(struct judge_state *judge)
         double step_ns = (double)sketch_quantile(&shape->sketch, 0.99);
 
         rule.limit_ns =
-            (int64_t)MAX(limits->hang_least_limit * 1e9, limits->hang_step_times * step_ns);
+            (int64_t)MAX(limits->hang_least_limit * 1e9, limits->verdict_times * step_ns);
     }
-    rule.stuck_ns = (int64_t)(limits->hang_stuck_share * (double)rule.limit_ns);
+    rule.stuck_ns = (int64_t)(limits->verdict_explains * (double)rule.limit_ns);
     return rule;
 }

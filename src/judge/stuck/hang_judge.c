@@ -7,13 +7,14 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
+#include "judge/crash/crash.h"
 #include "judge/ledger.h"
 #include "judge/stuck/hang_private.h"
 
 /* The age of a beat counts from its arrival, because clocks of nodes differ. */
 static void hang_beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)
 {
-    int64_t fresh_ns = (int64_t)(judge->limits.hang_fresh * (double)NS_PER_S);
+    int64_t fresh_ns = (int64_t)(judge->limits.beat_fresh * (double)NS_PER_S);
 
     for (uint32_t rank = 0; rank < hang->world; rank++) {
         struct beat_kept *kept = &hang->kept[rank];
@@ -105,6 +106,18 @@ static void hang_begin(struct judge_state *judge, struct tracked_verdict *tracke
     ledger_hang(judge->book, tracked->began_real_ns - judge->mono_to_real_ns);
 }
 
+/* A rank that failed and does not end has crashed. */
+static bool hang_is_crash(struct judge_state *judge, const struct wait_finding *finding)
+{
+    bool crash = false;
+
+    for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
+        if (finding->kind == WAIT_ROOTS && finding->cause[i] != WAIT_STOPPED)
+            crash |= crash_noted_end(judge, finding->culprit[i]);
+    }
+    return crash;
+}
+
 static void hang_report(struct judge_state *judge, const struct wait_finding *finding,
                         int64_t now_ns)
 {
@@ -114,6 +127,8 @@ static void hang_report(struct judge_state *judge, const struct wait_finding *fi
     struct verdict draft = { 0 };
     bool fresh;
 
+    if (hang_is_crash(judge, finding))
+        return;
     hang_draft(judge, hang->rank, finding, hang_rule(judge).limit_ns, hang_is_late(judge), &draft);
     draft.since_step = judge->history.count ? judge->last_step + 1 : 0;
     draft.since_real_ns = now_ns - finding->op.age_ns + judge->mono_to_real_ns;
@@ -243,7 +258,7 @@ void hang_gave_up(struct judge_state *judge, const struct fact_exit *fact)
     struct wait_rule rule = { .limit_ns = limit_ns,
                               .late_ns = limit_ns,
                               .stuck_ns =
-                                  (int64_t)(judge->limits.hang_stuck_share * (double)limit_ns),
+                                  (int64_t)(judge->limits.verdict_explains * (double)limit_ns),
                               .busy_cpus = judge->limits.hang_burns };
 
     if (hang->given_up.kind || waited_ns < NS_PER_S || hang->world != judge->model.world)

@@ -463,9 +463,9 @@ void hang_draft(const struct judge_state *judge, const struct wait_rank *rank,
     if (limit_ns && late)
         verdict_because(draft, "ring",
                         "longer than the limit of %.0f s (before %.0f complete steps)",
-                        hang_seconds(limit_ns), judge->limits.hang_warm_steps);
+                        hang_seconds(limit_ns), judge->limits.verdict_warm_up + 1);
     else if (limit_ns)
         verdict_because(
             draft, "ring", "longer than the limit of %.0f s (%.0f s, or %.3g times the p99 step)",
-            hang_seconds(limit_ns), judge->limits.hang_least_limit, judge->limits.hang_step_times);
+            hang_seconds(limit_ns), judge->limits.hang_least_limit, judge->limits.verdict_times);
 }

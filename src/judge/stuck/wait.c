@@ -444,8 +444,40 @@ static uint32_t count_waiting(const struct look *look)
     return count;
 }
 
+/* Of some communicator that both are in, the rank's operations are only known to be launched: so what its device does there,
+ * and for whom it waits, is not known.
+ */
+static bool wait_shares_untimed(const struct look *look, uint32_t rank, uint32_t with)
+{
+    const struct wait_rank *at = &look->rank[rank];
+
+    for (uint32_t i = 0; i < at->channels; i++) {
+        const uint64_t *slot = map_get(&look->model->comm_by_id, at->channel[i].comm);
+
+        if (slot && at->channel[i].ended == BEAT_UNKNOWN &&
+            model_index(look->model, (uint32_t)*slot, with) != MODEL_NONE)
+            return true;
+    }
+    return false;
+}
+
+/* One whose device has not come is none where it may wait for a rank that is stopped or gone. */
+static void wait_roots_excuse(const struct look *look)
+{
+    for (uint32_t rank = 0; rank < look->model->world; rank++) {
+        for (uint32_t other = 0; other < look->model->world; other++) {
+            if (look->missed_at[rank] && look->cause[rank] == WAIT_LAUNCHED &&
+                look->missed_at[other] &&
+                (look->cause[other] == WAIT_STOPPED || look->cause[other] == WAIT_GONE) &&
+                wait_shares_untimed(look, rank, other))
+                look->missed_at[rank] = 0;
+        }
+    }
+}
+
 static bool wait_find_roots(const struct look *look, struct wait_finding *ret)
 {
+    wait_roots_excuse(look);
     *ret = (struct wait_finding){ .kind = WAIT_ROOTS, .op = look_longest(look)->op };
     for (uint32_t rank = 0; rank < look->model->world; rank++) {
         if (!look->missed_at[rank] || !wait_root_counts(look, rank))

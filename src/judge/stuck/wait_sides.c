@@ -224,6 +224,63 @@ static void wait_side_between(const struct look *look, const struct wait_instanc
     }
 }
 
+static uint64_t wait_collectives(const struct wait_rank *rank, uint64_t comm)
+{
+    const struct beat_channel *channel = wait_channel_find(rank, comm, 0, 0);
+
+    return channel ? channel->enqueued : 0;
+}
+
+/* How many collectives of a group like `comm`, but another one, a rank had launched that waits in `at`, too; 0: no such rank. */
+static uint64_t wait_peer_launched(const struct look *look, const struct wait_instance *at,
+                                   const struct model_comm *comm)
+{
+    uint64_t launched = 0;
+
+    for (uint32_t rank = 0; rank < look->model->world; rank++) {
+        const struct wait_rank *one = &look->rank[rank];
+        bool in = false;
+
+        for (uint32_t i = 0; look->waits[rank] && i < one->ops + one->channels; i++)
+            in |= look_instance_at(look, rank, i) == at;
+        for (uint32_t i = 0; in && i < one->channels; i++) {
+            const uint64_t *slot = map_get(&look->model->comm_by_id, one->channel[i].comm);
+            const struct model_comm *other = slot ? &look->model->comm[*slot] : NULL;
+
+            if (other && other != comm && one->channel[i].what == 0 && other->kind == comm->kind &&
+                other->kind != LOCKSTEP_COMM_OTHER && other->size == comm->size)
+                launched = MAX(launched, one->channel[i].enqueued);
+        }
+    }
+    return launched;
+}
+
+/* Of two ranks in a group, one has gone on to `at`: ranks of other groups like theirs that did so had launched more in their group by
+ * then, so it has left one out.
+ */
+static bool wait_side_left_out(const struct look *look, const struct wait_instance *at,
+                               const struct wait_instance *other, const struct wait_side *side)
+{
+    const struct model_comm *comm = &look->model->comm[other->op.comm];
+    uint64_t peers = wait_peer_launched(look, at, comm);
+
+    return peers && side->count == 1 &&
+           wait_collectives(&look->rank[side->rank[0]], comm->id) < peers;
+}
+
+/* Where both sides are of equal size. */
+static bool wait_name_left_out(const struct look *look, struct wait_finding *ret,
+                               const struct wait_instance *at[WAIT_SIDES])
+{
+    bool first = wait_side_left_out(look, at[0], at[1], &ret->side[0]);
+    bool second = wait_side_left_out(look, at[1], at[0], &ret->side[1]);
+
+    if (ret->side[0].count != ret->side[1].count || first == second)
+        return false;
+    wait_name_side(ret, &ret->side[first ? 0 : 1]);
+    return true;
+}
+
 bool wait_cycle(const struct look *look, struct wait_finding *ret)
 {
     const struct wait_instance *slow = look_longest(look), *fast = slow, *other;
@@ -243,7 +300,8 @@ bool wait_cycle(const struct look *look, struct wait_finding *ret)
     wait_side_between(look, slow, other, &ret->side[0]);
     wait_side_between(look, other, slow, &ret->side[1]);
     if (fast == slow && ret->side[0].count && ret->side[1].count) {
-        wait_name_smaller(ret);
+        if (!wait_name_left_out(look, ret, (const struct wait_instance *[]){ slow, other }))
+            wait_name_smaller(ret);
         return true;
     }
     ret->undecided = true; /* a longer cycle: one rank of each operation */

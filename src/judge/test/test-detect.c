@@ -198,6 +198,29 @@ static void noise_is_that_of_means(void **state)
                 1.5); /* means of many such steps vary 2.4 times as much as of independent ones */
 }
 
+/* Steps resemble each other for tens of steps: whoever held them for independent would be wrong every few hundred steps. */
+static void noise_that_lasts_raises_no_more_alarms_than_asked_for(void **state)
+{
+    struct detect_rule rule = { .least = 1e-3, .bar = detect_bar(0.1, 8, 1), .look_steps = 1 };
+    uint32_t raised = 0;
+    uint64_t seed = 37;
+
+    (void)state;
+    for (uint32_t series = 0; series < 8; series++) {
+        struct detect_past past = { 0 };
+        double lasts = 0;
+
+        for (uint32_t step = 0; step < 50000; step++) {
+            bool before = past.risen;
+
+            lasts = 0.9 * lasts + sqrt(1 - 0.81) * normal(&seed);
+            detect_past_put(&past, 100 + lasts + 0.5 * normal(&seed), &rule);
+            raised += past.risen && !before;
+        }
+    }
+    assert_in_range(raised, 0, 4);
+}
+
 static void a_rise_began_with_its_first_step(void **state)
 {
     struct detect_past past = { 0 };
@@ -304,6 +327,7 @@ int main(void)
         cmocka_unit_test(what_is_not_worth_it_is_not_said),
         cmocka_unit_test(it_is_over_when_it_is_over),
         cmocka_unit_test(noise_is_that_of_means),
+        cmocka_unit_test(noise_that_lasts_raises_no_more_alarms_than_asked_for),
         cmocka_unit_test(a_rise_began_with_its_first_step),
         cmocka_unit_test(what_short_steps_show_again_is_seen_once),
         cmocka_unit_test(what_grows_slowly_is_found),

@@ -107,6 +107,44 @@ static void more_suspects_than_replays_still_add_up(void **state)
     bench_close(&bench);
 }
 
+/* Of different judges: late batches on one rank, slow work on another, and slow transfers. */
+static void verdicts_of_several_judges_cost_what_the_step_lost(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    const struct lab_fault none = { 0 };
+    struct bench bench;
+    uint32_t seen = 0;
+
+    (void)state;
+    config.per_node = 4;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    bench.lab->fault.stretch[1] = 0.4;
+    bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_DATA;
+    bench.lab->fault.sleep_ns[5] = 40000000;
+    bench.lab->fault.fabric = 4;
+    for (uint32_t step = 0; step < 40; step++) {
+        const struct verdict_table *table = &bench.judge.verdicts;
+        double sum = 0, lost;
+        uint32_t open = 0;
+
+        lab_judge(bench.lab, &bench.judge);
+        lost = (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
+        for (uint32_t i = 0; i < table->count; i++) {
+            if (!table->tracked[i]->open || table->tracked[i]->seen_step != bench.judge.last_step)
+                continue;
+            sum += table->tracked[i]->step_seconds;
+            open++;
+        }
+        if (open < 3)
+            continue;
+        assert_true(sum > 0.96 * lost && sum < 1.04 * lost);
+        seen++;
+    }
+    assert_true(seen > 10);
+    bench_close(&bench);
+}
+
 /* The line that says what would be gained has the cost that the verdict has, also where only some steps are slow. */
 static void a_verdict_tells_one_cost(void **state)
 {
@@ -150,6 +188,7 @@ int main(void)
         cmocka_unit_test(two_suspects_cost_what_the_removal_of_both_gives_back),
         cmocka_unit_test(of_two_that_are_equally_slow_each_costs_half),
         cmocka_unit_test(more_suspects_than_replays_still_add_up),
+        cmocka_unit_test(verdicts_of_several_judges_cost_what_the_step_lost),
         cmocka_unit_test(a_verdict_tells_one_cost),
     };
 

@@ -255,6 +255,62 @@ static void moments_of_a_rank_that_notes_twice_are_of_one_rank(void **state)
     bench_close(&bench);
 }
 
+static void differs(struct bench *bench, uint32_t one, uint32_t other)
+{
+    struct fact_note note = { .rank = one };
+
+    snprintf(
+        note.text, sizeof(note.text),
+        "replicas differ in the checkpoint of step %llu, saved in step %llu: rank %u and rank %u, "
+        "tensor model.a tensor",
+        (unsigned long long)bench->lab->step, (unsigned long long)bench->lab->step, one, other);
+    assert_true(corrupt_saved_note(&bench->judge, &note));
+}
+
+static void replicas_that_differ_when_they_are_saved_are_one_verdict(void **state)
+{
+    struct bench bench = open_with(false);
+    const struct verdict *verdict;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    differs(&bench, 3, 1);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    differs(&bench, 2, 3); /* another pair of the same fault */
+    verdict = &lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict;
+    assert_int_equal(bench.judge.verdicts.count, 1);
+    assert_int_equal(verdict->rank_count, 2);
+    assert_int_equal(verdict->rank[0], 1);
+    assert_int_equal(verdict->rank[1], 3);
+    assert_true(has(verdict, "tensor model.a tensor of rank 1 and rank 3 is not equal"));
+    lab_judge_many(bench.lab, &bench.judge, 400); /* until a save shows that it is over */
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_CORRUPTION), 1);
+    moments(&bench, 0);
+    lab_judge_many(bench.lab, &bench.judge, 400);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_CORRUPTION), 0);
+    bench_close(&bench);
+}
+
+static void notes_of_other_words_are_not_about_replicas(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "replicas differ in the checkpoint of step 4, saved in step 4: rank 1 and rank 1, tensor a",
+        "replicas differ in the checkpoint of step 4, saved in step 4: rank 1 and rank 2, tensor ",
+        "replicas differ in the checkpoint of step 4, saved in step x: rank 1 and rank 2, tensor a",
+    };
+    struct bench bench = open_with(false);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct fact_note note = { .rank = 1 };
+
+        snprintf(note.text, sizeof(note.text), "%s", texts[i]);
+        assert_false(corrupt_saved_note(&bench.judge, &note));
+    }
+    bench_close(&bench);
+}
+
 static void moments_of_all_ranks_are_one_verdict(void **state)
 {
     struct bench bench = open_with(true);
@@ -326,6 +382,8 @@ int main(void)
         cmocka_unit_test(saves_that_are_skipped_again_and_again_are_a_fault),
         cmocka_unit_test(moments_that_rest_while_the_loss_moves_are_corrupt),
         cmocka_unit_test(moments_of_a_rank_that_notes_twice_are_of_one_rank),
+        cmocka_unit_test(replicas_that_differ_when_they_are_saved_are_one_verdict),
+        cmocka_unit_test(notes_of_other_words_are_not_about_replicas),
         cmocka_unit_test(moments_of_all_ranks_are_one_verdict),
         cmocka_unit_test(moments_that_rest_without_a_loss_or_gradients_are_no_fault),
         cmocka_unit_test(an_optimizer_without_moments_is_no_fault),

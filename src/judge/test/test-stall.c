@@ -387,17 +387,17 @@ static void a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once(void **
     bench_close(&bench);
 }
 
-static void a_checkpoint_thrice_as_long_is_said_when_the_next_one_is_too(void **state)
+static void a_checkpoint_over_thrice_as_long_is_said_when_the_next_one_is_too(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = bench_open(&config);
 
     (void)state;
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 3);
-    rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 1);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 100 * MS, 1);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 1);
     assert_int_equal(bench.judge.verdicts.count, 0); /* once may happen */
-    rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 2);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 100 * MS, 2);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     bench_close(&bench);
 }
@@ -727,7 +727,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_is_very_late_now_and_then_is_said_too),
         cmocka_unit_test(planned_pauses_of_the_usual_length_are_no_fault),
         cmocka_unit_test(a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once),
-        cmocka_unit_test(a_checkpoint_thrice_as_long_is_said_when_the_next_one_is_too),
+        cmocka_unit_test(a_checkpoint_over_thrice_as_long_is_said_when_the_next_one_is_too),
         cmocka_unit_test(a_rank_that_alone_is_late_with_its_checkpoint_is_named),
         cmocka_unit_test(checkpoints_that_cost_a_tenth_of_the_time_are_said),
         cmocka_unit_test(ranks_seen_in_state_d_make_it_the_storages),

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "judge/slow/straggler.h"
+#include "judge/slow/straggler_private.h"
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)

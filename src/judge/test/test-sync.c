@@ -38,6 +38,27 @@ static const struct verdict *only_verdict(const struct bench *bench, unsigned la
     return &tracked->verdict;
 }
 
+/* Of a rank nothing is seen; that the others wait for it must not look like slow transfers. */
+static void a_rank_that_is_not_observed_is_no_slow_network(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t step = 0; step < 60; step++) {
+        struct job_step job_step;
+
+        bench.lab->fault.stretch[3] = step >= 30 ? 0.5 : 0;
+        lab_step(bench.lab);
+        lab_job_step(bench.lab, &bench.judge, &job_step);
+        job_step.shape_of[3] = NULL;
+        assert_int_equal(judge_state_step(&bench.judge, &job_step), 0);
+        job_step_fini(&job_step);
+    }
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_SYNC_STALL), 0);
+    bench_close(&bench);
+}
+
 static void a_slow_fabric_is_named_and_no_rank(void **state)
 {
     static const uint32_t layouts[][4] = { /* tp, pp, dp, ranks on a node */
@@ -278,7 +299,7 @@ static uint32_t host_steps(double fabric, double share)
     config.host_view = true;
     bench = healthy(&config);
     if (share > 0)
-        bench.judge.limits.sync_host_share = share;
+        bench.judge.limits.verdict_clear_cost = share;
     bench.lab->fault.fabric = fabric;
     steps = steps_until(&bench, 30);
     bench_close(&bench);
@@ -318,6 +339,7 @@ static void one_long_step_is_not_what_slow_transfers_cost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_is_not_observed_is_no_slow_network),
         cmocka_unit_test(a_slow_fabric_is_named_and_no_rank),
         cmocka_unit_test(a_slow_nic_is_found_by_the_pairs_that_touch_it),
         cmocka_unit_test(one_slow_communicator_is_named),

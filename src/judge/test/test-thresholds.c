@@ -31,6 +31,17 @@ static void every_field_has_one_row(void **state)
     assert_int_equal(rows, sizeof(seen));
 }
 
+/* Where one more is needed, the mechanism is at fault. */
+static void there_are_fifty_at_most(void **state)
+{
+    size_t rows = 0;
+
+    (void)state;
+    while (thresholds_table[rows].name)
+        rows++;
+    assert_true(rows <= 50);
+}
+
 static void values_are_kept_within_their_bounds(void **state)
 {
     struct thresholds t;
@@ -38,20 +49,21 @@ static void values_are_kept_within_their_bounds(void **state)
 
     (void)state;
     thresholds_default(&t);
-    assert_int_equal(thresholds_set(&t, "straggler.cost-share", 0.05, &err), 0);
-    assert_true(t.straggler_cost_share == 0.05);
-    assert_int_equal(thresholds_set(&t, "straggler.cost-share", 1.5, &err), -ERANGE);
-    assert_non_null(strstr(err.text, "straggler.cost-share 1.5: expected 0 to 1 share"));
-    assert_int_equal(thresholds_set(&t, "straggler.cost-share", NAN, &err), -ERANGE);
+    assert_int_equal(thresholds_set(&t, "verdict.least-cost", 0.05, &err), 0);
+    assert_true(t.verdict_least_cost == 0.05);
+    assert_int_equal(thresholds_set(&t, "verdict.least-cost", 1.5, &err), -ERANGE);
+    assert_non_null(strstr(err.text, "verdict.least-cost 1.5: expected 0.001 to 1 share"));
+    assert_int_equal(thresholds_set(&t, "verdict.least-cost", NAN, &err), -ERANGE);
     assert_int_equal(thresholds_set(&t, "straggler.cost", 0.5, &err), -ENOENT);
-    assert_true(t.straggler_cost_share == 0.05);
-    assert_true(thresholds_get(&t, thresholds_find("straggler.cost-share")) == 0.05);
+    assert_true(t.verdict_least_cost == 0.05);
+    assert_true(thresholds_get(&t, thresholds_find("verdict.least-cost")) == 0.05);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_has_one_row),
+        cmocka_unit_test(there_are_fifty_at_most),
         cmocka_unit_test(values_are_kept_within_their_bounds),
     };
 

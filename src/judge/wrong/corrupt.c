@@ -148,7 +148,7 @@ static bool corrupt_member_is_stuck(const struct judge_state *judge,
     const struct rank_numbers *rank = &book->rank[member->rank];
     const struct part_seen *part = part_of(book, member);
     uint32_t parts = judge->job_step->step_of[member->rank].digest_parts;
-    double updates, least = judge->limits.corrupt_frozen_updates;
+    double updates, least = judge->limits.verdict_steps;
 
     if (!part || !member->same || part->differs)
         return false;
@@ -169,7 +169,6 @@ static void corrupt_stuck_accuse(struct judge_state *judge, const struct corrupt
     draft->layer = LAYER_USER_CODE;
     draft->confidence = part->changed ? 0.8 : 0.7;
     draft->since_step = part->step - 1;
-    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     snprintf(draft->cause, sizeof(draft->cause),
              "parameters do not change although the optimizer runs");
     verdict_because(draft, "digest",

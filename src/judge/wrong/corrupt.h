@@ -5,10 +5,12 @@
 #ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct corrupt_book;
+struct fact_note;
 struct judge_state;
 struct save_note;
 
@@ -19,6 +21,8 @@ void corrupt_numbers(
     struct judge_state *judge); /* judges those of judge state->whole, also of a bare one */
 /* corrupt_moments.c: a rank's note of a save. */
 void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_note *save);
+/* corrupt_saved.c: whether it is the note of a rank whose replica differs from what another rank saved. */
+bool corrupt_saved_note(struct judge_state *judge, const struct fact_note *fact);
 void corrupt_attempt(struct corrupt_book *book); /* a new one begins: parameters were read again */
 
 #endif

@@ -283,7 +283,6 @@ static void group_draft(const struct judge_state *judge, const struct digest_gro
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", draft->rank[0]);
     draft->confidence = group_confidence(judge, group, draft->layer);
     draft->since_step = group->clean_step ? MIN(group->clean_step, turn) : turn;
-    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     group_describe(judge, group, draft);
 }
 

@@ -84,7 +84,6 @@ static void moments_accuse(struct judge_state *judge, struct corrupt_book *book)
         snprintf(draft.group, sizeof(draft.group), "checkpoint");
     for (uint32_t i = 0; point->stale < point->ranks && i < MIN(point->stale, MOMENTS_NAMED); i++)
         judge_state_add_rank(judge, &draft, point->rank[i]);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause),
              "optimizer moments in checkpoints do not change while the training goes on");
     tracked = judge_state_find(judge, &draft, &fresh);
@@ -125,6 +124,7 @@ void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_no
     if (rank >= judge->model.world || save->saved_in == UINT64_MAX ||
         !ARRAY_FIT_ZERO(book->rank, book->world, judge->model.world))
         return;
+    saved_verified(book, save->step);
     if (!point->ranks || point->step != save->step || point->ranks >= judge->model.world) {
         point->number++;
         point->step = save->step;
@@ -146,10 +146,13 @@ void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_no
 
 void moments_stay(struct judge_state *judge, const struct corrupt_book *book)
 {
-    for (uint32_t i = 0; book->moments.verdict[0] && i < judge->verdicts.count; i++) {
+    if (!book->moments.verdict[0] && !book->saved.verdict[0])
+        return;
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (tracked->open && strcmp(tracked->verdict.id, book->moments.verdict) == 0)
+        if (tracked->open && (strcmp(tracked->verdict.id, book->moments.verdict) == 0 ||
+                              strcmp(tracked->verdict.id, book->saved.verdict) == 0))
             tracked->seen_step = judge->job_step->step;
     }
 }

@@ -103,12 +103,18 @@ struct corrupt_book {
     bool finite; /* a finite value was seen in this attempt */
     struct streak streak;
     struct moments_point moments;
+    struct {
+        uint64_t step;    /* of the newest checkpoint in which replicas differed */
+        char verdict[20]; /* its id; "": none */
+    } saved;
 };
 
 /* corrupt_groups.c: compares the digests that need not wait any longer. */
 void groups_judge(struct judge_state *judge, struct corrupt_book *book);
-/* corrupt_moments.c: the verdict is open until a checkpoint shows that it is over. */
+/* corrupt_moments.c: verdicts from checkpoints are open until a checkpoint shows that they are over. */
 void moments_stay(struct judge_state *judge, const struct corrupt_book *book);
+/* corrupt_saved.c: a rank has verified its part of this checkpoint. */
+void saved_verified(struct corrupt_book *book, uint64_t step);
 /* corrupt_values.c: values that are not finite, and jumps. */
 void values_step(struct judge_state *judge, struct corrupt_book *book);
 

@@ -163,7 +163,6 @@ static void corrupt_streak_accuse(struct judge_state *judge, const struct corrup
     }
     draft.confidence = draft.rank_count ? 0.85 : 0.7;
     draft.since_step = book->streak.step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     corrupt_streak_describe(book, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
@@ -187,8 +186,7 @@ static void corrupt_not_finite_step(struct judge_state *judge, struct corrupt_bo
     book->streak.last = now.step;
     book->streak.loss |= now.loss;
     /* Scaled losses begin with a scale that is too large, so the first norms may be infinite. */
-    if (!book->streak.loss &&
-        (!book->finite || book->streak.steps < judge->limits.corrupt_nan_steps))
+    if (!book->streak.loss && (!book->finite || book->streak.steps < judge->limits.corrupt_steps))
         return;
     if (!corrupt_streak_is_echo(judge, book))
         corrupt_streak_accuse(judge, book);
@@ -204,7 +202,7 @@ static double corrupt_value_height(const struct judge_state *judge, struct rank_
     uint32_t count = MIN(at->count[which], CORRUPT_WINDOW);
     double sorted[CORRUPT_WINDOW], median, limit, height = 0;
 
-    if (count >= judge->limits.corrupt_least_values) {
+    if (count >= judge->limits.verdict_steps) {
         memcpy(sorted, at->past[which], count * sizeof(*sorted));
         median = median_f64(sorted, count);
         limit = judge->limits.corrupt_jump_noises * spread_f64(sorted, count, median);
@@ -220,7 +218,7 @@ static double corrupt_value_height(const struct judge_state *judge, struct rank_
 static void jumps_note_rises(const struct judge_state *judge, struct corrupt_book *book, int which,
                              double others)
 {
-    double risen = judge->limits.corrupt_risen_share;
+    double risen = judge->limits.verdict_explains;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct rank_values *at = &book->rank[rank].values;
@@ -235,7 +233,7 @@ static void jumps_note_rises(const struct judge_state *judge, struct corrupt_boo
 
 static void jumps_note(const struct judge_state *judge, struct corrupt_book *book, int which)
 {
-    double risen = judge->limits.corrupt_risen_share, others = 0, value;
+    double risen = judge->limits.verdict_explains, others = 0, value;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct rank_values *at = &book->rank[rank].values;
@@ -288,7 +286,7 @@ static struct jump jumps_count(const struct judge_state *judge, const struct cor
 
         jump.reporters += corrupt_value_of(judge->job_step, rank, which, &value);
         jump.ranks += at->risen[which];
-        if (at->jump_values[which] >= judge->limits.corrupt_jump_steps)
+        if (at->jump_values[which] >= judge->limits.corrupt_steps)
             jump.step = MIN(jump.step, at->rise_step[which]);
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
@@ -327,7 +325,6 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
             judge_state_add_rank(judge, &draft, rank);
     }
     corrupt_value_of(judge->job_step, draft.rank[0], which, &value);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause), "its %s jumped first", values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,

@@ -96,6 +96,8 @@ static void stamps_lie_in_the_order_of_the_device(void **state)
     ring_reader_close(reader);
     lockstep_probe_close(probe);
     assert_false(stamp_put(probe, compute, &begin));
+    assert_int_equal(cuda.stream_destroy(other), 0);
+    assert_int_equal(cuda.stream_destroy(compute), 0);
 }
 
 static void the_clock_is_the_quickest_launch(void **state)

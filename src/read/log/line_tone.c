@@ -69,6 +69,7 @@ static bool tone_is_handled(const struct log_line *line)
         "resuming",
         "error resolved",
         "one has already been registered", /* TensorFlow's start beside JAX or torch */
+        "for unknown op: ",                /* and on a TPU */
     };
     int64_t tried, tries;
     const char *last = line_find(line, "retrying (");

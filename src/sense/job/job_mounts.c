@@ -50,6 +50,24 @@ static int mounts_by_minor(const void *left, const void *right, void *user)
     return (a > b) - (a < b);
 }
 
+/* "36 35 98:0 "; not by sscanf(), which measures the whole text that follows, at each line. */
+static bool mounts_read_numbers(const char *line, struct job_mounts_line *one)
+{
+    char *end;
+
+    one->id = (int)strtol(line, &end, 10);
+    if (end == line || *end != ' ')
+        return false;
+    strtol(line = end, &end, 10);
+    if (end == line || *end != ' ')
+        return false;
+    one->major = (unsigned)strtoul(line = end, &end, 10);
+    if (end == line || *end != ':')
+        return false;
+    one->minor = (unsigned)strtoul(line = end + 1, &end, 10);
+    return end != line;
+}
+
 void job_mounts_index(struct job_mounts *mounts, const char *mountinfo)
 {
     mounts->text = mountinfo;
@@ -62,7 +80,7 @@ void job_mounts_index(struct job_mounts *mounts, const char *mountinfo)
             mounts->cut = true;
             break;
         }
-        if (sscanf(line, "%d %*d %u:%u", &one->id, &one->major, &one->minor) != 3)
+        if (!mounts_read_numbers(line, one))
             continue;
         one->at = (uint32_t)(line - mountinfo);
         mounts->count++;

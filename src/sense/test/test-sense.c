@@ -884,9 +884,51 @@ static void a_slow_disk_without_files_of_jobs_is_no_fault(void **state)
     stage_end(&stage);
 }
 
+static unsigned bond_severity(const struct stage *tree, const char *device, const char *line)
+{
+    struct sense_place place = { .root = tree->root, .node = "n7" };
+    struct stage stage = { .now_ns = 0 };
+    char fifo[128], text[256];
+    int fd;
+
+    snprintf(fifo, sizeof(fifo), "%s/fifo", tree->root);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    place.kmsg = fifo;
+    assert_int_equal(sense_create(&place, "kmsg", &stage.sense), 0);
+    fd = open(fifo, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(step(&stage), 0);
+    snprintf(text, sizeof(text), "3,7,2000000,-;%s\n", line);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    step(&stage);
+    close(fd);
+    assert_int_equal(unlink(fifo), 0);
+    sense_destroy(stage.sense);
+    return found(&stage, FINDING_NIC, device) ? found(&stage, FINDING_NIC, device)->severity : 0;
+}
+
+/* In a network of his own every user can bond devices and call them eth0. */
+static void a_bond_is_believed_where_an_adapter_of_the_node_has_no_link(void **state)
+{
+    static const char line[] = "bond0: (slave eth7): link status definitely down, disabling slave";
+    struct stage tree;
+
+    (void)state;
+    stage_begin(&tree);
+    assert_int_equal(bond_severity(&tree, "eth7", line), FINDING_WARN); /* no such adapter */
+    put(&tree, "/sys/class/net/eth7/carrier", "0\n");
+    assert_int_equal(bond_severity(&tree, "eth7", line), FINDING_WARN); /* no adapter */
+    put(&tree, "/sys/class/net/eth7/device/vendor", "0x15b3\n");
+    assert_int_equal(bond_severity(&tree, "eth7", line), FINDING_ERROR);
+    put(&tree, "/sys/class/net/eth7/carrier", "1\n");
+    assert_int_equal(bond_severity(&tree, "eth7", line), FINDING_WARN); /* it has a link */
+    stage_end(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bond_is_believed_where_an_adapter_of_the_node_has_no_link),
         cmocka_unit_test(devices_that_go_are_found_and_may_return),
         cmocka_unit_test(devices_that_come_are_watched),
         cmocka_unit_test(the_adapter_of_file_servers_is_known),

@@ -165,7 +165,7 @@ static float reduce_operand(unsigned rank, size_t at)
 static float reduce_expected(unsigned ranks, size_t at)
 {
     return (float)((float)ranks * (float)((uint32_t)at * 2654435761u >> 26) +
-                   (float)(ranks * (ranks + 1) / 2));
+                   (float)(ranks * (ranks + 1)) / 2);
 }
 
 static int reduce_fill(struct reduce_test *test, unsigned i, struct err *err)

@@ -24,7 +24,11 @@ struct memory_fault {
     uint64_t words, first, bits;
 };
 
-static int memory_pass(struct gpu_device *gpu, uint64_t at, uint64_t words, uint64_t seed,
+struct memory_part {
+    uint64_t at, words;
+};
+
+static int memory_pass(struct gpu_device *gpu, struct memory_part part, uint64_t seed,
                        uint64_t invert, struct memory_fault *ret, struct err *err)
 {
     unsigned blocks = (unsigned)gpu->sms * BLOCKS_PER_SM;
@@ -32,8 +36,8 @@ static int memory_pass(struct gpu_device *gpu, uint64_t at, uint64_t words, uint
            bytes = threads * GPU_MEMORY_WORDS * sizeof(uint64_t);
     CLEAN(free_clean) uint64_t *out = malloc(bytes);
     uint64_t results = 0;
-    void *fill[] = { &at, &words, &seed, &invert };
-    void *compare[] = { &at, &words, &seed, &invert, &results };
+    void *fill[] = { &part.at, &part.words, &seed, &invert };
+    void *compare[] = { &part.at, &part.words, &seed, &invert, &results };
     int result = out ? gpu_device_memory(gpu, bytes, &results, err) : err_nomem(err);
 
     if (result == 0)
@@ -62,8 +66,8 @@ static int memory_gpu(struct gpu_device *gpu, size_t bytes, struct memory_fault 
 
     for (uint64_t pass = 0; pass < PASSES && result == 0; pass++) {
         for (int inverted = 0; inverted < 2 && result == 0; inverted++)
-            result = memory_pass(gpu, at, bytes / sizeof(uint64_t), pass << 40,
-                                 inverted ? UINT64_MAX : 0, ret, err);
+            result = memory_pass(gpu, (struct memory_part){ at, bytes / sizeof(uint64_t) },
+                                 pass << 40, inverted ? UINT64_MAX : 0, ret, err);
     }
     gpu_device_free(gpu, at);
     return result;

@@ -3,24 +3,32 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "verify/check_report.h"
 #include "verify/checks.h"
 #include "verify/cpu_math.h"
+#include "verify/inspection.h"
 #include "verify/inventory.h"
 #include "verify/machine_profile.h"
 #include "verify/measured.h"
+#include "verify/others.h"
 
 static char script[] = "/tmp/test-verify-XXXXXX";
 
@@ -328,6 +336,293 @@ static void a_driver_that_hangs_is_waited_for_once(void **state)
     assert_true(all.cpu_math);
 }
 
+/* ---- a second look ---- */
+
+struct looked_twice {
+    struct machine_profile *profile;
+    unsigned begun, results;
+    bool passes; /* the second time */
+    struct check last;
+};
+
+static void twice_begin(void *user, const struct verify_check *check)
+{
+    struct looked_twice *twice = user;
+
+    (void)check;
+    if (++twice->begun == 2 && twice->passes) {
+        for (int i = 0; i < 5; i++)
+            machine_profile_learn_value(twice->profile, "memory-rate", 0.001);
+    }
+}
+
+static void twice_result(void *user, const struct verify_check *check, const struct check *result)
+{
+    struct looked_twice *twice = user;
+
+    (void)check;
+    twice->results++;
+    twice->last = *result;
+}
+
+static struct looked_twice memory_looked_twice(bool passes)
+{
+    struct looked_twice twice = { .passes = passes };
+    struct verify_place place = { .root = "/nonexistent", .node = "n1", .stage = VERIFY_PROLOG };
+    struct verify_sink sink = { twice_begin, twice_result, &twice };
+    struct err err = { "" };
+
+    assert_int_equal(machine_profile_create("box", &twice.profile), 0);
+    machine_profile_learn_value(twice.profile, "memory-rate", 1e6); /* no machine has that */
+    place.profile = twice.profile;
+    assert_int_equal(verify_run(&place, "memory-rate", &sink, &err), 0);
+    machine_profile_destroy(twice.profile);
+    return twice;
+}
+
+static void a_rate_that_failed_once_is_measured_again(void **state)
+{
+    struct looked_twice twice = memory_looked_twice(false);
+
+    (void)state;
+    assert_int_equal(twice.begun, 2);
+    assert_int_equal(twice.results, 1);
+    assert_int_equal(twice.last.state, CHECK_FAILED);
+    twice = memory_looked_twice(true);
+    assert_int_equal(twice.begun, 2);
+    assert_int_equal(twice.results, 1);
+    assert_int_equal(twice.last.state, CHECK_LIMITED);
+    assert_non_null(strstr(twice.last.why, "; a moment before "));
+}
+
+/* ---- what others did meanwhile ---- */
+
+static void others_stat_write(const char *root, unsigned ticks)
+{
+    char path[80];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/proc/stat", root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "cpu  %u 0 50 1000 0 0 0 0 0 0\n", ticks);
+    fclose(file);
+}
+
+static unsigned others_judged(unsigned ticks, unsigned state)
+{
+    char root[] = "/tmp/test-others-XXXXXX", path[80];
+    struct verify_report report = { 0 };
+    const struct timespec moment = time_spec(100 * NS_PER_MS);
+    struct check *result;
+    struct others others;
+
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof(path), "%s/proc", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    others_stat_write(root, 1000);
+    others_begin(&others, root, NULL);
+    nanosleep(&moment, NULL);
+    others_stat_write(root, 1000 + ticks);
+    result = verify_result(&report, state, "", "50.0 GB/s, at least 100.0 expected");
+    result->has_value = result->has_expected = true;
+    others_judge(&others, 0, &report, 0);
+    snprintf(path, sizeof(path), "rm -r %s", root);
+    assert_int_equal(system(path), 0);
+    return report.result[0].state;
+}
+
+static void a_rate_beside_other_programs_proves_nothing(void **state)
+{
+    unsigned all =
+        100 * (unsigned)sysconf(_SC_NPROCESSORS_ONLN); /* ticks of a whole second, in a tenth */
+
+    (void)state;
+    assert_int_equal(others_judged(all, CHECK_FAILED), CHECK_UNKNOWN);
+    assert_int_equal(others_judged(all, CHECK_LIMITED), CHECK_UNKNOWN);
+    assert_int_equal(others_judged(all, CHECK_OK), CHECK_OK);
+    assert_int_equal(others_judged(0, CHECK_FAILED), CHECK_FAILED);
+}
+
+static void what_is_wrong_stays_wrong_beside_other_programs(void **state)
+{
+    struct others others = { .root = "/nonexistent", .has_times = false };
+    struct verify_report report = { 0 };
+
+    (void)state;
+    verify_result(&report, CHECK_FAILED, "", "memory gave back other bytes than were written");
+    others_judge(&others, 1, &report, 0);
+    assert_int_equal(report.result[0].state, CHECK_FAILED);
+}
+
+/* ---- sensors ---- */
+
+static unsigned sensors_state_of(const char *line)
+{
+    char root[] = "/tmp/test-sensors-XXXXXX", path[80];
+    struct sense_place place = { .root = root, .node = "n1", .from_start = true };
+    struct inspection *inspection;
+    struct check check = { .state = 0 };
+    unsigned found = 0;
+    FILE *file;
+
+    assert_non_null(mkdtemp(root));
+    snprintf(path, sizeof(path), "%s/dev", root);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/dev/kmsg", root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "3,2,2000000,-;%s\n", line);
+    fclose(file);
+    inspection = inspection_begin(&place, 1);
+    assert_non_null(inspection);
+    for (int64_t now_ns = 1; !inspection_turn(inspection, now_ns); now_ns += NS_PER_S)
+        ;
+    for (size_t i = 0; i < inspection_checks(inspection); i++) {
+        inspection_check(inspection, i, &check);
+        if (strcmp(check.name, "kmsg") == 0)
+            found = check.state;
+    }
+    inspection_destroy(inspection);
+    snprintf(path, sizeof(path), "rm -r %s", root);
+    assert_int_equal(system(path), 0);
+    return found;
+}
+
+static void only_broken_parts_of_the_node_are_failures(void **state)
+{
+    (void)state;
+    assert_int_equal(sensors_state_of("NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python, GPU "
+                                      "has fallen off the bus."),
+                     CHECK_FAILED);
+    assert_int_equal(sensors_state_of("Aborting journal on device sda1-8."), CHECK_FAILED);
+    assert_int_equal(sensors_state_of("Aborting journal on device loop0-8."), CHECK_OK);
+    /* A program may run into it. */
+    assert_int_equal(
+        sensors_state_of("BUG: kernel NULL pointer dereference, address: 0000000000000008"),
+        CHECK_LIMITED);
+    assert_int_equal(sensors_state_of("usb 1-1: new high-speed USB device"), CHECK_OK);
+}
+
+/* ---- reports ---- */
+
+struct taken {
+    size_t count;
+    int result;
+    char last[FACT_NAME];
+};
+
+static int taken_take(void *arg, const struct check *check)
+{
+    struct taken *taken = arg;
+
+    taken->count++;
+    memcpy(taken->last, check->name, sizeof(taken->last));
+    return taken->result;
+}
+
+static void reports_are_taken_once_and_in_their_order(void **state)
+{
+    struct check check[2] = {
+        { .state = CHECK_OK, .stage = "quick", .name = "kmsg", .node = "n1" },
+        { .state = CHECK_OK, .stage = "quick", .name = "all", .node = "n1" }
+    };
+    char directory[] = "/tmp/test-report-XXXXXX", path[80];
+    struct taken taken = { .result = -EFBIG };
+    struct err err = { "" };
+    FILE *file;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 0);
+    assert_int_equal(check_report_write(directory, check, 2, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "the daemon of this node"));
+    assert_int_equal(check_report_make(directory, &err), 0);
+    assert_int_equal(check_report_write(directory, check, 2, &err), 0);
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), -EFBIG);
+    taken = (struct taken){ .count = 0 }; /* it stayed */
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 1);
+    assert_int_equal(taken.count, 2);
+    assert_string_equal(taken.last, "all");
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 0);
+    assert_int_equal(taken.count, 2);
+
+    /* Bytes that are no report are removed, and what is under way is left alone. */
+    snprintf(path, sizeof(path), "%s/checks/1.lsf", directory);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("nonsense that is longer than the header of a frame, and then some more of it\n", file);
+    fclose(file);
+    snprintf(path, sizeof(path), "%s/checks/making-1", directory);
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(check_report_take(directory, taken_take, &taken, &err), 1);
+    assert_int_equal(taken.count, 2);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof(path), "%s/checks", directory);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+/* Holds the node with a child of its own, as checks do. */
+static pid_t background_start(const char *directory)
+{
+    int ready[2], fd = -1;
+    char byte;
+    pid_t pid;
+
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        struct err err = { "" };
+
+        byte = (char)('0' - check_background_begin(directory, &fd, &err));
+        if (byte == '0' && fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            pause();
+            _exit(0);
+        }
+        _exit(write(ready[1], &byte, 1) == 1 && byte == '0' ? (pause(), 0) : 1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, '0');
+    close(ready[0]);
+    return pid;
+}
+
+static void a_check_in_the_background_ends_with_all_its_processes(void **state)
+{
+    char directory[] = "/tmp/test-report-XXXXXX", path[80];
+    struct timespec before[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    struct err err = { "" };
+    int status, fd = -1;
+    pid_t pid;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(check_background_end(directory, &err), 0);
+    assert_int_equal(check_background_begin(directory, &fd, &err), -ENOENT);
+    assert_int_equal(check_report_make(directory, &err), 0);
+    pid = background_start(directory);
+    assert_int_equal(check_background_begin(directory, &fd, &err), -EBUSY);
+    assert_int_equal(check_background_end(directory, &err), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_int_equal(check_background_end(directory, &err), 0);
+
+    /* Whoever ended it has the node for a while. */
+    assert_int_equal(check_background_begin(directory, &fd, &err), -EAGAIN);
+    snprintf(path, sizeof(path), "%s/checks/running", directory);
+    assert_int_equal(utimensat(AT_FDCWD, path, before, 0), 0);
+    assert_int_equal(check_background_begin(directory, &fd, &err), 0);
+    close(fd);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/checks", directory);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 static void a_check_that_nobody_knows_is_refused(void **state)
 {
     struct verify_place place = { .root = "", .node = "n1" };
@@ -392,6 +687,12 @@ int main(void)
         cmocka_unit_test(a_gpu_that_is_lost_is_a_failure),
         cmocka_unit_test(a_driver_that_hangs_makes_its_check_unknown),
         cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
+        cmocka_unit_test(a_rate_that_failed_once_is_measured_again),
+        cmocka_unit_test(a_rate_beside_other_programs_proves_nothing),
+        cmocka_unit_test(what_is_wrong_stays_wrong_beside_other_programs),
+        cmocka_unit_test(only_broken_parts_of_the_node_are_failures),
+        cmocka_unit_test(reports_are_taken_once_and_in_their_order),
+        cmocka_unit_test(a_check_in_the_background_ends_with_all_its_processes),
         cmocka_unit_test(a_check_that_nobody_knows_is_refused),
         cmocka_unit_test(the_worst_result_decides),
         cmocka_unit_test(more_results_than_fit_keep_the_worst),

@@ -122,8 +122,10 @@ static bool kernel_line_begins(const struct kernel_scan *scan, const char *words
 static bool kernel_is_nic(const struct kernel_scan *scan)
 {
     static const char *const drivers[] = {
-        "mlx5",  "mlx4", "infiniband", "ib",    "bnxt", "ice ", "i40e",  "ixgbe", "igb",
-        "e1000", "tg3",  "efa",        "irdma", "hns",  "qed",  "ionic", "ena",   "be2net"
+        "mlx5",  "mlx4", "infiniband", "ib",    "bnxt",  "ice ",     "i40e",  "ixgbe",    "igb",
+        "e1000", "tg3",  "efa",        "irdma", "hns",   "qed",      "ionic", "ena",      "be2net",
+        "igc",   "ice:", "cxgb4",      "hfi1",  "gv",    "virtio_n", "enic",  "atlantic", "sfc",
+        "bnx2x", "iavf", "idpf",       "mana",  "hinic", "r8169",    "erdma"
     };
 
     for (size_t i = 0; i < COUNT(drivers); i++) {
@@ -141,6 +143,32 @@ bool device_nic(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "1-1.3:1.0": an interface of a USB device */
+static bool device_is_usb(const char *text)
+{
+    static const char digits[] = "0123456789", port[] = "0123456789.";
+    size_t bus = strspn(text, digits), ports, configuration;
+
+    if (!bus || text[bus] != '-')
+        return false;
+    ports = strspn(text + bus + 1, port);
+    text += bus + 1 + ports;
+    configuration = *text == ':' ? strspn(text + 1, digits) : 0;
+    if (!ports || !configuration || text[1 + configuration] != '.')
+        return false;
+    text += configuration + 2;
+    return isdigit((unsigned char)*text) && !text[strspn(text, digits)];
+}
+
+/* The name of a process that looks like it is cut after 15 bytes: no place and word of a fault fit into it. */
+static bool device_is_place(const char *text)
+{
+    char address[KERNEL_DEVICE];
+
+    return device_is_usb(text) || (scan_pci_in(text, text + strlen(text), true, address) &&
+                                   strncmp(text, address, strlen(address)) == 0);
+}
+
 /* "r8152 1-1.3:1.0 eth1: ...", "atlantic 0000:81:00.0 enp129s0: ...": as the kernel begins the messages of any interface */
 bool device_netdev(const struct kernel_scan *scan, struct kernel_event *event)
 {
@@ -150,13 +178,11 @@ bool device_netdev(const struct kernel_scan *scan, struct kernel_event *event)
 
     scan_word(at, scan->end, " ", driver, sizeof(driver));
     at += strlen(driver) + 1;
-    if (!driver[0] || at >= scan->end)
+    if (!driver[0] || strchr(driver, ':') || at >= scan->end)
         return false;
     scan_word(at, scan->end, " ", place, sizeof(place));
     at += strlen(place) + 1;
-    bytes = strlen(place);
-    if (!bytes || !strchr(place, ':') || place[bytes - 1] == ':' ||
-        !isdigit((unsigned char)place[bytes - 1]) || at >= scan->end)
+    if (!device_is_place(place) || at >= scan->end)
         return false;
     scan_word(at, scan->end, " ", name, sizeof(name));
     bytes = strlen(name);
@@ -277,6 +303,9 @@ bool device_block(const struct kernel_scan *scan, struct kernel_event *event)
         at = scan_find(scan->found, scan->end, " on ");
     if (!at)
         return false;
+    if (scan_has(scan, "critical target error") &&
+        (scan_has(scan, "(DISCARD)") || scan_has(scan, "(WRITE_ZEROES)")))
+        return false; /* the disk does not know this request */
     if (skip == 8 && at[1] == 'o')
         skip = 4;
     scan_word(at + skip, scan->end, " ,:.", event->device, sizeof(event->device));
@@ -351,7 +380,10 @@ bool device_filesystem(const struct kernel_scan *scan, struct kernel_event *even
 /* "EXT4-fs warning (device sdb1): ext4_end_bio:348: I/O error 10 writing to inode 29547"; others are about usage. */
 bool device_ext4_io(const struct kernel_scan *scan, struct kernel_event *event)
 {
-    return scan_find(scan->after, scan->end, "I/O error") && device_filesystem(scan, event);
+    return (scan_find(scan->after, scan->end, "I/O error") ||
+            scan_find(scan->after, scan->end, "missing '.") ||
+            scan_find(scan->after, scan->end, "orrupt")) &&
+           device_filesystem(scan, event);
 }
 
 /* "nfs: server nas1 not responding, still trying" */
@@ -458,25 +490,47 @@ bool device_not_ready(const struct kernel_scan *scan, struct kernel_event *event
            scan_pci_in(scan->text, scan->found, true, event->device);
 }
 
+/* "sd 0:2:6:0: [sdg]  Result: hostbyte=DID_BAD_TARGET driverbyte=DRIVER_OK"; requests that the disk refuses have DID_OK. */
+bool device_host_byte(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    return !scan_find(scan->found, scan->end, "hostbyte=DID_OK") && device_scsi(scan, event);
+}
+
 /* "mlx5_core: probe of 0000:41:00.0 failed with error -22", "nvme 0000:41:00.0: probe with driver nvme failed with error -5";
  * drivers of other devices hurt no job.
  */
 bool device_probe(const struct kernel_scan *scan, struct kernel_event *event)
 {
+    static const struct {
+        const char *driver;
+        uint8_t kind, class, layer;
+    } drivers[] = {
+        { "nvme", FINDING_NVME, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "nvidia", FINDING_NVRM, FINDING_CLASS_DRIVER, LAYER_GPU },
+        { "amdgpu", FINDING_NVRM, FINDING_CLASS_DRIVER, LAYER_GPU },
+        { "habanalabs", FINDING_NVRM, FINDING_CLASS_DRIVER, LAYER_GPU },
+        { "megaraid_sas", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "mpt3sas", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "hpsa", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "smartpqi", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "aacraid", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "qla2xxx", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+        { "lpfc", FINDING_BLOCK, FINDING_CLASS_STORAGE, LAYER_STORAGE },
+    };
+    bool known = kernel_is_nic(scan);
+
     if (!scan_find(scan->after, scan->end, " failed with error"))
         return false;
-    if (kernel_line_begins(scan, "nvme")) {
-        event->kind = FINDING_NVME;
-        event->class = FINDING_CLASS_STORAGE;
-        event->layer = LAYER_STORAGE;
-    } else if (kernel_line_begins(scan, "nvidia")) {
-        event->kind = FINDING_NVRM;
-        event->class = FINDING_CLASS_DRIVER;
-        event->layer = LAYER_GPU;
-    } else if (!kernel_is_nic(scan)) {
-        return false;
+    for (size_t i = 0; i < COUNT(drivers) && !known; i++) {
+        if (!kernel_line_begins(scan, drivers[i].driver))
+            continue;
+        event->kind = drivers[i].kind;
+        event->class = drivers[i].class;
+        event->layer = drivers[i].layer;
+        known = true;
     }
-    return scan_pci_in(scan->text, scan->end, event->kind != FINDING_NVRM, event->device);
+    scan_pci_in(scan->text, scan->end, event->kind != FINDING_NVRM, event->device);
+    return known;
 }
 
 /* "synd 0x1: firmware internal error"; 0x0 is none. */

@@ -213,6 +213,12 @@ bool gpu_amd(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "[drm:amdgpu_device_ip_early_init [amdgpu]] *ERROR* early_init of IP block <psp> failed -22" */
+bool gpu_init(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    return scan_find(scan->after, scan->end, "> failed ") && gpu_amd(scan, event);
+}
+
 /* Drivers fail some assertions on healthy machines.  Those that matter name a lost GPU, a needed reset or a timeout. */
 bool gpu_assertion(const struct kernel_scan *scan, struct kernel_event *event)
 {
@@ -263,7 +269,7 @@ bool gpu_link(const struct kernel_scan *scan, struct kernel_event *event)
     uint64_t number;
     const char *link;
 
-    if (!scan_has(scan, "NVRM") && !scan_has(scan, "nvidia-nv"))
+    if ((!scan_has(scan, "NVRM") && !scan_has(scan, "nvidia-nv")) || scan_has(scan, "SXid ("))
         return false;
     for (size_t i = 0; i < COUNT(words); i++) {
         if (!scan_has(scan, words[i]))

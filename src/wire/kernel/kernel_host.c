@@ -36,6 +36,17 @@ bool host_mce(const struct kernel_scan *scan, struct kernel_event *event)
     return true;
 }
 
+/* "x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data fabric sync flood event"; most reasons
+ * are what a person or the kernel asked for.
+ */
+bool host_reset_reason(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    (void)event;
+    return scan_find(scan->after, scan->end, "uncorrected error") ||
+           scan_find(scan->after, scan->end, "sync flood") ||
+           scan_find(scan->after, scan->end, "thermal");
+}
+
 /* "[Hardware Error]: CPU:2 (15:2:0) MC2_STATUS[Over|CE|MiscV|-|AddrV|-|-|CECC]: 0xdc25405000040136" */
 bool host_mce_status(const struct kernel_scan *scan, struct kernel_event *event)
 {

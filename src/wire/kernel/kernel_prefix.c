@@ -249,6 +249,27 @@ static void kernel_take_tag(struct cursor *cursor, struct kernel_prefix *prefix)
     kernel_skip_blanks(cursor);
 }
 
+/* "n7: [98712.345678] ...": a shell on many nodes puts their names first. */
+static void kernel_take_shell(struct cursor *cursor, struct kernel_prefix *prefix)
+{
+    const char *at = cursor->at, *colon;
+
+    if (at >= cursor->end || !isalpha((unsigned char)*at))
+        return;
+    while (at < cursor->end && (isalnum((unsigned char)*at) || *at == '-' || *at == '.'))
+        at++;
+    colon = at;
+    if (cursor->end - at < 6 || at[0] != ':' || at[1] != ' ' || at[2] != '[')
+        return;
+    for (at += 3; at < cursor->end && (*at == ' ' || isdigit((unsigned char)*at) || *at == '.');)
+        at++;
+    if (at == cursor->end || *at != ']')
+        return;
+    prefix->host = cursor->at;
+    prefix->host_bytes = (size_t)(colon - cursor->at);
+    cursor->at = colon + 2;
+}
+
 void kernel_prefix_read(const char *line, size_t bytes, struct kernel_prefix *ret)
 {
     struct cursor cursor = { line, line + bytes };
@@ -259,6 +280,7 @@ void kernel_prefix_read(const char *line, size_t bytes, struct kernel_prefix *re
     while (cursor.end > cursor.at && (cursor.end[-1] == '\n' || cursor.end[-1] == '\r'))
         cursor.end--;
     if (!kernel_take_record(&cursor, &prefix)) {
+        kernel_take_shell(&cursor, &prefix);
         kernel_take_level(&cursor, &prefix);
         date = kernel_date_end(&cursor, &with_host);
         if (date) {

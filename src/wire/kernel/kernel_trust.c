@@ -42,6 +42,52 @@ static bool kernel_begins(const char *text, const char *end, const char *words)
     return (size_t)(end - text) >= bytes && memcmp(text, words, bytes) == 0;
 }
 
+/* Sentences about a process or about an interface that anybody can make, whose name stands before these words.  They are no
+ * faults, whatever the name says.  The words count near the begin only: a name further behind must silence nothing.
+ */
+static bool kernel_tells_of_name(const char *text, const char *end)
+{
+    static const struct {
+        const char *before, *behind;
+    } sentences[] = {
+        { "", " uses obsolete (" },
+        { "", "): attempted to duplicate " },
+        { "", "): /proc/" },
+        { "", " uses deprecated " },
+        { "", "): VmData " },
+        { "", "): Using mlock " },
+        { "", " is setting deprecated " },
+        { "", ": page allocation " },
+        { "", ": vmalloc" },
+        { "", ": renamed from " },
+        { "", ") entered " },
+        { "", " forgot to set AF_INET" },
+        { "cgroup: ", " created nested cgroup " },
+        { "XFS: ", ") possible memory allocation " },
+        { "x86/split lock detection: #", "_lock trap " },
+        { "Invalid argument reading file caps for ", "" },
+    };
+
+    for (size_t i = 0; i < COUNT(sentences); i++) {
+        const char *from = text + strlen(sentences[i].before);
+
+        if (kernel_begins(text, end, sentences[i].before) &&
+            scan_find(from, MIN(end, from + NAME_MOST + strlen(sentences[i].behind)),
+                      sentences[i].behind))
+            return true;
+    }
+    return false;
+}
+
+/* "bond0: (slave eth1): ": what follows these two names; NULL: it does not begin with them. */
+static const char *kernel_slave_end(const char *text, const char *end)
+{
+    static const char words[] = ": (slave ";
+    const char *slave = scan_find(text, MIN(end, text + NAME_MOST), words);
+
+    return slave ? scan_find(slave, MIN(end, slave + NAME_MOST), "): ") : NULL;
+}
+
 /* "1000 4242 131072 ...": a row of the table that follows an OOM, which ends with the name of a process. */
 static bool kernel_is_row(const char *text, const char *end)
 {
@@ -76,8 +122,11 @@ static const char *kernel_path_or_quote(const char *text, const char *end)
 /* Behind these words stands the name of a process or of a file. */
 static const char *kernel_name_begin(const char *text, const char *end, bool of_process)
 {
-    static const char *const words[] = { " Comm: ",       "INFO: task ",        "Killed process ",
-                                         "Kill process ", "Sending SIGBUS to ", "Killing " };
+    static const char *const words[] = { " Comm: ",       " comm ",
+                                         " comm=",        " process ",
+                                         "INFO: task ",   "Killed process ",
+                                         "Kill process ", "Sending SIGBUS to ",
+                                         "Killing " };
     const char *first = end;
 
     for (size_t i = 0; i < COUNT(words); i++) {
@@ -99,13 +148,17 @@ void kernel_trust(struct kernel_scan *scan)
     const char *text = scan->text, *end = scan->end;
     const char *process = kernel_process_end(text, end);
     const char *oom = scan_find(text, MIN(end, text + NAME_MOST), " invoked oom-killer");
+    const char *slave = kernel_slave_end(text, end);
 
     scan->trust_from = process ? process : text;
     if (kernel_begins(text, end, "traps: ")) /* its words stand before the name */
         scan->trust_from = text;
     if (oom)
         scan->trust_from = oom + 1;
-    if (kernel_begins(text, end, "task:") || kernel_is_row(text, end))
+    if (slave)
+        scan->trust_from = slave + 1;
+    if (kernel_begins(text, end, "task:") || kernel_is_row(text, end) ||
+        kernel_tells_of_name(text, end))
         scan->trust_from = end;
     scan->trust_to = kernel_path_or_quote(text, end);
     scan->trust_to = MIN(scan->trust_to, kernel_name_begin(text, end, process != NULL));

@@ -354,6 +354,17 @@ static void a_crash_of_another_program_matters_only_to_its_own_job(void **state)
 
 #define FORGED "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
 
+static void assert_none_is_event(const char *const *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct kernel_event event;
+
+        if (is_event(lines[i], &event))
+            fail_msg("line %zu: %s of class %s", i, finding_kind_name(event.kind),
+                     finding_class_name(event.class));
+    }
+}
+
 /* A user names processes, files, cgroups and options of mounts; the kernel prints them. */
 static void words_that_a_user_chose_are_no_fault(void **state)
 {
@@ -379,13 +390,55 @@ static void words_that_a_user_chose_are_no_fault(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < COUNT(lines); i++) {
-        struct kernel_event event;
+    assert_none_is_event(lines, COUNT(lines));
+}
 
-        if (is_event(lines[i], &event))
-            fail_msg("line %zu: %s of class %s", i, finding_kind_name(event.kind),
-                     finding_class_name(event.class));
-    }
+/* Sentences that begin with the name of a process, or of an interface that somebody made in a namespace of his own. */
+static void a_sentence_about_a_program_is_no_fault_whatever_its_name_is(void **state)
+{
+    static const char *const lines[] = {
+        "6,1,5000013,-;NVRM: GPU lost uses obsolete (PF_INET,SOCK_PACKET)",
+        "6,1,5000013,-;forced readonly (17228): attempted to duplicate a private mapping with "
+        "mremap.  This is not supported.",
+        "6,1,5000013,-;i915 GPU HANG (17228): /proc/17228/oom_adj is deprecated, please use "
+        "/proc/17228/oom_score_adj instead.",
+        "6,1,5000013,-;mmap: BTRFS critical (17228) uses deprecated remap_file_pages() syscall. "
+        "See Documentation/mm/remap_file_pages.rst.",
+        "6,1,5000013,-;BTRFS critical (17228) uses deprecated remap_file_pages() syscall. "
+        "See Documentation/vm/remap_file_pages.rst.",
+        "6,1,5000013,-;mmap: amdgpu wedged (17228): VmData 75563008 exceed data ulimit 1048576. "
+        "Update limits or use boot option ignore_rlimit_data.",
+        "6,1,5000013,-;mmap: :0 e0: timeout (17228): VmData 75563008 exceed data ulimit 1048576.",
+        "6,1,5000013,-;a :0 e0: fatal uses obsolete (PF_INET,SOCK_PACKET)",
+        "6,1,5000013,-;xe VRAM is lost: page allocation failure: order:4, mode:0x40dc0",
+        "6,1,5000013,-;xe wedged: vmalloc error: size 4096, page order 0, failed to allocate pages",
+        "6,1,5000013,-;hugetlbfs: log I/O error (42): Using mlock ulimits for SHM_HUGETLB is "
+        "obsolete",
+        "6,1,5000013,-;raw_sendmsg: forced readonly forgot to set AF_INET. Fix it!",
+        "6,1,5000013,-;amdgpu wedged (pid 42) is setting deprecated v1 encryption policy; "
+        "recommend upgrading to v2.",
+        "6,1,5000013,-;cgroup: BTRFS critical (42) created nested cgroup for controller \"memory\" "
+        "which has incomplete hierarchy support.",
+        "6,1,5000013,-;x86/split lock detection: #AC: forced readonly/42 took a split_lock trap at "
+        "address: 0x401234",
+        "6,1,5000013,-;XFS: I/O error(42) possible memory allocation deadlock size 65552 in "
+        "kmem_alloc (mode:0x2d0)",
+        "6,1,5000013,-;EXT4-fs warning (device sda1): ext4_dx_add_entry:2571: inode #12: comm "
+        "BTRFS "
+        "critical: Directory index full, reach max htree level :2",
+        "6,1,5000013,-;SELinux: unrecognized netlink message: protocol=0 nlmsg_type=0 "
+        "sclass=netlink_route_socket pid=42 comm=forced readonly",
+        "6,1,5000013,-;amdgpu 0000:03:00.0: amdgpu:  for process VRAM is lost pid 42 thread VRAM "
+        "is "
+        "lost pid 42",
+        "6,1,5000013,-;amdgpu: port 1(wedged) entered disabled state",
+        "6,1,5000013,-;amdgpu: renamed from wedged",
+        "6,1,5000013,-;amdgpu: (slave wedged): Enslaving as a backup interface with a down link",
+        "6,1,5000013,-;Invalid argument reading file caps for ./x BTRFS critical (device sda)",
+    };
+
+    (void)state;
+    assert_none_is_event(lines, COUNT(lines));
 }
 
 static void a_process_is_named_as_it_likes_and_its_fault_stays_its_own(void **state)
@@ -406,6 +459,13 @@ static void a_process_is_named_as_it_likes_and_its_fault_stays_its_own(void **st
         { "NVRM: Xid (PCI:0000:3b:00): 31, pid=43, name=ACPI: , Ch 00000010", FINDING_XID, 43 },
         { "NVRM: Xid (PCI:0000:3b:00): 31, pid=43, name=oom_reaper: , Ch 00000010", FINDING_XID,
           43 },
+        { "NVRM: Xid (PCI:0000:3b:00): 79, pid=43, name=: renamed from , GPU has fallen off the "
+          "bus.",
+          FINDING_XID, 43 },
+        { "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm : renamed from : "
+          "reading directory lblock 0",
+          FINDING_FILESYSTEM, 0 },
+        { "bond0: (slave ens1f0): link status definitely down, disabling slave", FINDING_NIC, 0 },
     };
 
     (void)state;
@@ -433,6 +493,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_xid_of_the_catalogue_has_a_row),
         cmocka_unit_test(a_crash_of_another_program_matters_only_to_its_own_job),
         cmocka_unit_test(words_that_a_user_chose_are_no_fault),
+        cmocka_unit_test(a_sentence_about_a_program_is_no_fault_whatever_its_name_is),
         cmocka_unit_test(a_process_is_named_as_it_likes_and_its_fault_stays_its_own),
     };
 

@@ -99,7 +99,9 @@ class Checkpointer:
 
     `model`, `optimizer`: objects with state_dict(), or state of any nesting, such as {"a": a.state_dict()}.  Saves the
     random number generators of Python, NumPy and torch as well, and loads them.  `replicated=True`: all ranks have equal
-    tensors (DistributedDataParallel), and each saves one slice of them.  `keep`: how many verified points stay.
+    parameters and optimizers (DistributedDataParallel), and each saves one slice of them; a save fails, with the name of the tensor,
+    if they are not equal (`compare=False`: that is not looked at).  Buffers are each rank's own.  `keep`: how many verified points stay.  `bytes_per_s`: limit for the writer of
+    each rank; 0: none.
 
     Instead of save() at times of its own, a program may call step() at the end of every step.  It saves every `interval` steps, or
     as often as it pays (`interval="auto"`; `mtbf`: the expected seconds between two failures of the job), at the step that
@@ -111,7 +113,7 @@ class Checkpointer:
 
     def __init__(self, directory, rank=None, world=None, keep=0, replicated=False, verify=True, interval=None, mtbf=None,
                  notices="auto", margin=120, requeue_status=schedule.REQUEUE_STATUS, keep_every=0, node_ranks=0, arena_hold=0,
-                 sources=None):
+                 sources=None, bytes_per_s=0, compare=True):
         import torch
 
         if interval is not None and interval != "auto" and (not isinstance(interval, int) or interval < 1):
@@ -123,16 +125,19 @@ class Checkpointer:
         self._ranks = ranks if ranks and ranks.get_world_size() > 1 else None
         self.rank = (self._ranks.get_rank() if self._ranks else 0) if rank is None else rank
         self.world = (self._ranks.get_world_size() if self._ranks else 1) if world is None else world
-        self._replicated = replicated
+        self._replicated, self._compare = replicated, compare
         self.last_error = ""
         self._begun = None  # entries and their versions, between begin() and fence()
         job = self._agree(int.from_bytes(os.urandom(7), "little") | 1)[0] if self._ranks else 0
-        self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every, arena_hold)
+        self._engine = Engine(directory, self.rank, self.world, job, keep, verify, node_ranks, keep_every, arena_hold,
+                              bytes_per_s)
         self._apart = 0 < node_ranks < self.world
-        together = node_ranks or self.world
+        self._together = together = node_ranks or self.world
         self._sources = Sources(sources, os.fspath(directory), self.rank // together, self.rank % together == 0)
+        self._unsaid = True
         self._final = "verified" if verify else "written"  # the last stage of a save that its writer reports
         self._step_begun, self._saved_in = None, {}  # steps that are not verified yet: the number of the step in the ring
+        self._failure = ""  # of the newest save that failed
         self._complete = -1  # the newest step that all ranks have verified, as far as this one knows
         self._history = schedule.History()
         self._interval, self._notices = interval, (notices, margin)
@@ -155,29 +160,34 @@ class Checkpointer:
 
     # ---- saving ----
 
-    def _later(self, model, entries):
+    def _trained(self, model, entries):
+        """The names of parameters and of the optimizer's tensors.  Of state that is no module, all count as parameters."""
+        parameters = getattr(model, "parameters", None)
+        places = {shards.local(tensor).data_ptr() for tensor in parameters()} if callable(parameters) else None
+        return {name for name, entry in entries.items()
+                if name.startswith("optimizer.")
+                or name.startswith("model.") and (places is None or entry.given.data_ptr() in places)}
+
+    def _later(self, trained, entries):
         """The tensors that must not change before fence(): parameters and the optimizer's, whose copy may take
         until then.  All others (buffers, counters of steps, generators) are copied when begin() returns.
         """
-        parameters = getattr(model, "parameters", None)
-        places = {shards.local(tensor).data_ptr() for tensor in parameters()} if callable(parameters) else None
         return {name: entry for name, entry in entries.items()
-                if name.startswith("optimizer.") and entry.given.dim()
-                or name.startswith("model.") and (places is None or entry.given.data_ptr() in places)}
+                if name in trained and (entry.given.dim() or name.startswith("model."))}
 
     def _captured(self, optimizer):
         """Steps of a captured graph change tensors without a trace: nothing may be copied later."""
         return any(group.get("capturable") for group in getattr(optimizer, "param_groups", []))
 
-    def _part(self, name, entry, later):
+    def _part(self, entry, trained, later):
         stored = entry.stored(self._torch)
         if entry.place:
             if stored.shape != entry.given.shape or stored.dtype != entry.given.dtype:
                 raise CheckpointError("%s: a DTensor of %s with %d dimensions cannot be saved" % (
-                    name, entry.given.dtype, entry.given.dim()))
+                    entry.name, entry.given.dtype, entry.given.dim()))
             return Part(stored, later=later, **entry.place.engine())
-        if self._replicated and name.startswith(("model.", "optimizer.")):
-            return Part(stored, replicas=self.world, replica=self.rank, later=later)
+        if self._replicated and trained:
+            return Part(stored, replicas=self.world, replica=self.rank, later=later, compare=self._compare)
         return Part(stored, later=later)
 
     def _described(self, model, optimizer, extra):
@@ -191,9 +201,10 @@ class Checkpointer:
         text = json.dumps({"format": FORMAT, "world": self.world, "history": self._history.saved(),
                            "state": described}).encode()
         versions = {name: entry.version() for name, entry in describe.entries.items()}
-        later = self._later(model, describe.entries)
+        trained = self._trained(model, describe.entries)
+        later = self._later(trained, describe.entries)
         lazily = {} if self._captured(optimizer) else later
-        parts = {name: self._part(name, entry, name in lazily) for name, entry in describe.entries.items()}
+        parts = {name: self._part(entry, name in trained, name in lazily) for name, entry in describe.entries.items()}
         return text, describe.entries, versions, later, parts
 
     def prepare(self, model=None, optimizer=None, extra=None):
@@ -224,7 +235,14 @@ class Checkpointer:
             self.cancel("tensor %s changed during the copy" % changed)
             return False
         self._begun = later, versions, parts
+        self._look_compared(parts)
         return True
+
+    def _look_compared(self, parts):
+        """Says once if there is no memory for it."""
+        if self._unsaid and self._together > 1 and any(part.compare for part in parts.values()) and not self.status()["compared"]:
+            self._unsaid = False
+            sys.stderr.write("lockstep: rank %d: replicas are not compared: no memory for the copy of one more slice\n" % self.rank)
 
     def _changed(self):
         entries, versions, _ = self._begun
@@ -255,7 +273,12 @@ class Checkpointer:
         """What the writer has verified since: for the job's verdicts, and with disks of the nodes for the other ranks."""
         if not probe.handle and not self._apart:
             return
-        done = self.status()[self._final]
+        status = self.status()
+        done, failure = status[self._final], status["failure"]
+        if failure != self._failure:
+            self._failure, failed = failure, int(failure.split()[1].rstrip(":"))
+            if failed in self._saved_in:
+                report.differ(failure, failed, self._saved_in.pop(failed))
         if done in self._saved_in:
             getattr(report, self._final)(self._engine, done, self._saved_in[done])
             self._saved_in = {step: number for step, number in self._saved_in.items() if step > done}
@@ -444,7 +467,9 @@ class Checkpointer:
             if self._sources and step not in again:
                 again.add(step)
                 continue
-            vetoed[step] = next("rank %d: %s" % (rank, why) for rank, why in enumerate(answers) if why)
+            rank, why = next((rank, why) for rank, why in enumerate(answers) if why)
+            why = why[len("step %d: " % step):] if why.startswith("step %d: " % step) else why
+            vetoed[step] = "rank %d: %s" % (rank, why) if self.world > 1 else why
             self._say("step %d is not loaded: %s" % (step, vetoed[step]))
         for lost, why in self._engine.refused()[1]:
             if lost > step and lost not in vetoed:

@@ -37,7 +37,7 @@ class _Tensor(_abi.Sized):
                 ("dims", ctypes.c_uint32), ("shape", ctypes.c_uint64 * DIMS), ("global_shape", ctypes.c_uint64 * DIMS),
                 ("offset", ctypes.c_uint64 * DIMS), ("data", ctypes.c_void_p), ("device", ctypes.c_uint32),
                 ("replicas", ctypes.c_uint32), ("replica", ctypes.c_uint32), ("device_index", ctypes.c_uint32),
-                ("later", ctypes.c_uint32)]
+                ("later", ctypes.c_uint32), ("compare", ctypes.c_uint32)]
 
 
 class _Status(_abi.Sized):
@@ -46,7 +46,7 @@ class _Status(_abi.Sized):
         "verify_ns", "writer_cpu_ns")] + [("writer_pid", ctypes.c_int32), ("io", ctypes.c_char * 192),
         ("tensors", ctypes.c_uint64), ("unchanged", ctypes.c_uint64), ("pin_wait_ns", ctypes.c_uint64),
         ("fence_wait_ns", ctypes.c_uint64), ("device", ctypes.c_char * 192),
-        ("memory_bytes", ctypes.c_uint64)]
+        ("memory_bytes", ctypes.c_uint64), ("compared", ctypes.c_uint64), ("failure", ctypes.c_char * 256)]
 
 
 class _Spans(_abi.Sized):
@@ -110,20 +110,21 @@ def gpu_of(tensor):
 
 class Part:
     """What a rank has of a tensor, as the engine takes it: contiguous, in main memory or on a GPU.  `later`: it does not change
-    before the fence."""
+    before the fence.  `compare`: replicas must be equal bit for bit."""
 
-    def __init__(self, tensor, global_shape=None, offset=None, replicas=0, replica=0, later=False):
-        self.tensor, self.gpu = tensor, gpu_of(tensor)
+    def __init__(self, tensor, global_shape=None, offset=None, replicas=0, replica=0, later=False, compare=False):
+        self.tensor, self.gpu, self.compare = tensor, gpu_of(tensor), compare
         self.key = (tensor.data_ptr() if tensor.numel() else 0, tuple(tensor.shape), str(tensor.dtype), global_shape,
-                    offset, replicas, replica, self.gpu, later)
+                    offset, replicas, replica, self.gpu, later, compare)
 
     def describe(self, name):
-        pointer, shape, dtype, global_shape, offset, replicas, replica, gpu, later = self.key
+        pointer, shape, dtype, global_shape, offset, replicas, replica, gpu, later, compare = self.key
         item = _Tensor(name.encode(), DTYPES[dtype.replace("torch.", "")], len(shape))
         item.shape[:len(shape)] = shape
         if global_shape:
             item.global_shape[:len(shape)], item.offset[:len(shape)] = global_shape, offset
-        item.data, item.replicas, item.replica, item.later = pointer or None, replicas, replica, later
+        item.data, item.replicas, item.replica = pointer or None, replicas, replica
+        item.later, item.compare = later, compare
         if gpu is not None:
             item.device, item.device_index = 1, gpu
         return item
@@ -132,12 +133,14 @@ class Part:
 class Engine:
     """Methods return whether it worked; `error` has the reason if not."""
 
-    def __init__(self, directory, rank=0, world=1, job=0, keep=0, verify=True, group=0, keep_every=0, arena_hold=0):
+    def __init__(self, directory, rank=0, world=1, job=0, keep=0, verify=True, group=0, keep_every=0, arena_hold=0,
+                 bytes_per_s=0):
         self.library, self._handle, self.error = _load(), ctypes.c_void_p(), ""
         self._known = {}  # name: key of the part that the engine has
         settings = _Settings(os.fsencode(os.fspath(directory)), rank, world)
         settings.keep, settings.no_verify, settings.job = keep, not verify, job
         settings.group, settings.keep_every, settings.arena_hold_s = group, keep_every, arena_hold
+        settings.bytes_per_s = bytes_per_s
         why = ctypes.create_string_buffer(512)
         if self.library.lockstep_ckpt_open(ctypes.byref(settings), ctypes.byref(self._handle), why, len(why)) < 0:
             raise CheckpointError(why.value.decode(errors="replace"))
@@ -224,7 +227,7 @@ class Engine:
         status = _Status()
         self._call("status_get", ctypes.byref(status))
         answer = {name: getattr(status, name) for name, _ in status._fields_[1:]}
-        for name in ("io", "device"):
+        for name in ("io", "device", "failure"):
             answer[name] = getattr(status, name).decode(errors="replace")
         for name in ("written", "verified"):
             answer[name] = None if answer[name] == NEWEST else answer[name]

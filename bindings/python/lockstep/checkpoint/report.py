@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The notes about checkpoints that a rank leaves in its ring, for the job's verdicts and metrics."""
+import re
+
 from .._probe import probe
 
 
@@ -11,6 +13,14 @@ def save_note(spans, saved_in, status):
                 spans["step"], saved_in, spans["bytes"], us["copy_ns"], us["write_ns"], us["digest_ns"], us["commit_ns"],
                 us["verify_ns"], spans["unchanged"], spans["tensors"], spans["moments_unchanged"], spans["moments"],
                 status["arena_bytes"], status["skipped"], status["failed"], spans["disk"]))
+
+
+def differ(failure, step, saved_in):
+    """A save failed since replicas are not equal: as src/judge/wrong/corrupt_saved.c reads it."""
+    found = re.fullmatch(r"step \d+: replicas differ: tensor (.+) of rank (\d+) and rank (\d+), rows .*", failure)
+    if found:
+        probe.note("replicas differ in the checkpoint of step %d, saved in step %d: rank %s and rank %s, tensor %s" % (
+            step, saved_in, found.group(2), found.group(3), found.group(1)[:120]))
 
 
 def verified(engine, step, saved_in):

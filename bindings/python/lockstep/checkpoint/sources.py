@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 
 from .seal import program
 
@@ -29,6 +30,16 @@ def _points(source, text):
     return [json.loads(line) for line in text.splitlines()]
 
 
+def _steps_of(source, text):
+    """What another machine has written: nothing but whole numbers comes out."""
+    steps = [point["step"] for point in _points(source, text)]
+    return [step for step in steps if type(step) is int and 0 <= step < 1 << 64]
+
+
+def _printable(text):
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 class Sources:
     """`texts`: as Checkpointer has them; `node`: the number of this node; `leads`: this rank gets what the node lacks."""
 
@@ -43,7 +54,8 @@ class Sources:
         return bool(self._sources)
 
     def _say(self, source, text):
-        sys.stderr.write("lockstep: %s: %s\n" % (source[0], text.strip().splitlines()[-1] if text.strip() else "no answer"))
+        lines = text.strip().splitlines() or ["no answer"]
+        sys.stderr.write("lockstep: %s: %s\n" % (source[0], _printable(lines[-1])))
 
     def _argv(self, source, *options):
         path = program()
@@ -51,29 +63,39 @@ class Sources:
             raise FileNotFoundError("no program lockstep; LOCKSTEP_PROGRAM names one")
         return [path, "ckpt", _command(source), *source[1:], *options, source[0], self._directory]
 
-    def _list(self, source):
+    def _listed(self, source, child):
+        """The steps that a source has, from the child that has asked it."""
         try:
-            done = subprocess.run(self._argv(source, "--dry-run", "--json"), stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, timeout=LIST_S)
-            if done.returncode:
-                self._say(source, done.stderr)
+            if not child.good():
+                self._say(source, child.why())
                 return []
-            return [point["step"] for point in _points(source, done.stdout)]
-        except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError) as error:
+            return _steps_of(source, child.answer())
+        except (OSError, ValueError, KeyError, TypeError) as error:
             self._say(source, str(error))
             return []
 
-    def _steps(self):
-        """By step the sources that have it."""
-        found = {}
-        for source in self._sources:
-            for step in self._list(source):
-                found.setdefault(step, []).append(source)
-        return found
+    def _steps(self, agree):
+        """By step the sources that have it.  All are asked at the same time."""
+        until, found = time.monotonic() + LIST_S, {}
+        waiting = [(source, self._start(source, "--dry-run", "--json")) for source in self._sources if self._leads]
+        waiting = [(source, child) for source, child in waiting if child is not None]
+        while any(agree(bool(waiting))):
+            end = min(time.monotonic() + ROUND_S, until)
+            for source, child in list(waiting):
+                if child.ended(max(0.0, end - time.monotonic())):
+                    for step in self._listed(source, child):
+                        found.setdefault(step, []).append(source)
+                elif time.monotonic() >= until:
+                    child.kill()
+                    self._say(source, "no answer in %d s" % LIST_S)
+                else:
+                    continue
+                waiting.remove((source, child))
+        return {step: sorted(sources, key=self._sources.index) for step, sources in found.items()}
 
-    def _start(self, source, step):
+    def _start(self, source, *options):
         try:
-            return _Child(self._argv(source, "--step", str(step)))
+            return _Child(self._argv(source, *options))
         except OSError as error:
             self._say(source, str(error))
             return None
@@ -83,7 +105,7 @@ class Sources:
         waiting, child = list(sources), None
         while True:
             if waiting and child is None:
-                child = self._start(waiting[0], step)
+                child = self._start(waiting[0], "--step", str(step))
             if waiting and (child is None or child.ended(ROUND_S)):
                 source, done = waiting.pop(0), child
                 if done is not None:
@@ -95,7 +117,7 @@ class Sources:
 
     def complete(self, have, vetoed, agree):
         """All ranks call it.  `have`: steps of the points here; `agree`: what each rank says, by rank."""
-        there = self._steps() if self._leads else {}
+        there = self._steps(agree)
         nodes = {}
         for node, steps in agree((self._node, sorted({*have, *there})[-STEPS_MOST:])):
             nodes.setdefault(node, set()).update(steps)
@@ -106,8 +128,8 @@ class Sources:
 
 class _Child:
     def __init__(self, argv):
-        self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors)
+        self._answer, self._errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=self._answer, stderr=self._errors)
 
     def ended(self, seconds):
         try:
@@ -118,6 +140,14 @@ class _Child:
 
     def good(self):
         return self._process.returncode == 0
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+
+    def answer(self):
+        self._answer.seek(0)
+        return self._answer.read().decode(errors="replace")
 
     def why(self):
         self._errors.seek(0)

@@ -33,8 +33,8 @@ def _dtype(tensor):
 class Entry:
     """A tensor of the state: `given` is the program's own, `place` where it lies in a distributed tensor."""
 
-    def __init__(self, given, place=None):
-        self.given, self.place = given, place
+    def __init__(self, given, place=None, name=""):
+        self.given, self.place, self.name = given, place, name
 
     def version(self):
         try:
@@ -95,7 +95,7 @@ class Describe:
                value.is_conj(), value.is_neg(), place and str(place.text()))
         if not value.numel() or key not in self._seen:  # tied tensors are stored once
             self._seen[key] = self._name(path)
-            self.entries[self._seen[key]] = Entry(value, place)
+            self.entries[self._seen[key]] = Entry(value, place, self._seen[key])
         answer = [self._seen[key], _dtype(value), list(value.shape)]
         return {"D": answer + [place.text()]} if place else {"T": answer}
 

@@ -95,7 +95,7 @@ void api_get_thresholds(struct api_call *call)
         api_answer_thresholds(call, run);
 }
 
-/* {"name": "straggler.cost-share", "value": 0.05}: from the next tick on, and in the log. */
+/* {"name": "verdict.least-cost", "value": 0.05}: from the next tick on, and in the log. */
 void api_post_thresholds(struct api_call *call)
 {
     struct json_object *root = call_body(call), *name = NULL, *value = NULL;

@@ -181,7 +181,7 @@ void api_get_node(struct api_call *call)
 
 static bool api_node_request_read(struct json_object *root, struct request *ret)
 {
-    struct json_object *kind = NULL, *when = NULL;
+    struct json_object *kind = NULL, *when = NULL, *stage = NULL;
     const char *word = "idle";
 
     if (!root || !json_object_is_type(root, json_type_object) ||
@@ -196,7 +196,11 @@ static bool api_node_request_read(struct json_object *root, struct request *ret)
                         : strcmp(word, "checkpoint") == 0 ? NODE_OUT_CHECKPOINT
                         : strcmp(word, "now") == 0        ? NODE_OUT_NOW
                                                           : 0;
-    return ret->kind == REQUEST_NODE_OUT
+    if (json_object_object_get_ex(root, "stage", &stage) != (ret->kind == REQUEST_VERIFY))
+        return false;
+    if (ret->kind == REQUEST_VERIFY && json_object_is_type(stage, json_type_string))
+        ret->argument = node_stage_rank(json_object_get_string(stage));
+    return ret->kind == REQUEST_NODE_OUT || ret->kind == REQUEST_VERIFY
                ? ret->argument > 0
                : !when && (ret->kind == REQUEST_INSPECT || ret->kind == REQUEST_NODE_IN);
 }
@@ -259,8 +263,9 @@ void api_post_node_requests(struct api_call *call)
 
     if (!api_node_request_read(root, &request))
         reply_error(call->exchange, 400,
-                    "expected {\"kind\": \"inspect\"}, node-in, or "
-                    "node-out with when: idle, checkpoint or now");
+                    "expected {\"kind\": \"inspect\"}, node-in, "
+                    "node-out with when: idle, checkpoint or now, or "
+                    "verify with stage: quick, prolog, deep or burn");
     else
         api_node_request_file(call, &request);
     json_object_put(root);

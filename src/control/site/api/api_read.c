@@ -166,6 +166,7 @@ static bool query_read(struct api_call *call, const struct verdict_kinds *kinds,
         !api_time_of(call, "time_to", &query->real_to_ns) ||
         !call_flag(call, "open", &query->open_only) ||
         !call_flag(call, "newest_first", &query->newest_first) ||
+        !call_flag(call, "spread", &query->spread) ||
         !api_word_of(call, "kind", kinds->name, 1, kinds->count, &kind) ||
         !api_word_of(call, "layer", verdict_layer_name, 0, LAYER_COUNT, &layer))
         return false;

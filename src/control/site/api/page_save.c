@@ -37,6 +37,15 @@
 #define STYLE_LINK "<link rel=\"stylesheet\" href=\"app.css\">\n"
 #define SCRIPT_LINK "<script src=\"app.js\" defer></script>\n"
 
+enum {
+    LAYOUT_TENSOR = 5,
+    LAYOUT_STAGE = 6
+}; /* indices in index_rank.layout */
+
+struct saved_place { /* of a rank in the layout of the job */
+    uint32_t rank, stage, tensor;
+};
+
 struct saved_page {
     char run[64];
     struct path directory, copy; /* temporary; the run's in it */
@@ -45,6 +54,8 @@ struct saved_page {
     struct matrix *matrix;
     struct json_object *answers, *tiles, *notes;
     struct run_summary summary;
+    struct saved_place *place; /* of ranks with a layout, by number */
+    size_t places, place_room;
     size_t tile_bytes;
     unsigned whole_from; /* this level and coarser ones are whole */
 };
@@ -57,6 +68,7 @@ static void save_fini(struct saved_page *save)
     json_object_put(save->tiles);
     json_object_put(save->notes);
     run_report_fini(&save->summary);
+    free(save->place);
     if (save->directory.text[0])
         tree_remove(save->directory.text);
 }
@@ -130,6 +142,8 @@ static int save_index(struct saved_page *save, const char *run_dir, struct err *
 
 struct save_rows {
     struct json_object *list;
+    struct saved_page *save; /* of ranks */
+    uint64_t last;           /* cursor of the newest rank */
 };
 
 static int save_add(struct save_rows *rows, struct json_object *row)
@@ -145,9 +159,25 @@ static int save_run_row(void *arg, const struct index_run *row)
     return save_add(arg, root);
 }
 
+/* Where it is: what it did last is of no use any more, and a large job has many. */
 static int save_rank_row(void *arg, const struct index_rank *row)
 {
-    return save_add(arg, rank_json(row));
+    static const char *const kept[] = { "rank", "attempt", "node", "layout" };
+    struct json_object *all = rank_json(row), *root = json_object_new_object(), *value;
+    struct save_rows *rows = arg;
+
+    for (size_t i = 0; i < COUNT(kept); i++) {
+        if (json_object_object_get_ex(all, kept[i], &value))
+            json_object_object_add(root, kept[i], json_object_get(value));
+    }
+    json_object_put(all);
+    rows->last = row->cursor;
+    if (row->has_layout &&
+        ARRAY_FIT(rows->save->place, rows->save->place_room, rows->save->places + 1))
+        rows->save->place[rows->save->places++] =
+            (struct saved_place){ row->rank, row->layout[LAYOUT_STAGE],
+                                  row->layout[LAYOUT_TENSOR] };
+    return save_add(rows, root);
 }
 
 static int save_step_row(void *arg, const struct index_step *row)
@@ -217,6 +247,21 @@ static void save_answer(struct saved_page *save, const char *tail, struct json_o
     json_object_object_add(save->answers, path, root);
 }
 
+/* An answer of the index has at most 10,000 of them. */
+static int64_t save_ranks(struct saved_page *save, struct err *err)
+{
+    struct save_rows rows = { .list = json_object_new_array(), .save = save };
+    int64_t count;
+
+    do {
+        const struct index_query query = { .run = save->run, .limit = 10000, .after = rows.last };
+
+        count = index_ranks(save->index, &query, save_rank_row, &rows, err);
+    } while (count > 0);
+    save_page(save, "ranks", "ranks", rows.list);
+    return count;
+}
+
 static int save_rows(struct saved_page *save, struct err *err)
 {
     struct index_query query = { .run = save->run, .limit = 10000 };
@@ -229,12 +274,14 @@ static int save_rows(struct saved_page *save, struct err *err)
 #define SAVE_LIST(function, each, name, field, most, newest)                                       \
     if (count >= 0) {                                                                              \
         rows.list = json_object_new_array();                                                       \
-        query =                                                                                    \
-            (struct index_query){ .run = save->run, .limit = (most), .newest_first = (newest) };   \
+        query = (struct index_query){                                                              \
+            .run = save->run, .limit = (most), .newest_first = (newest), .spread = true            \
+        };                                                                                         \
         count = function(save->index, &query, each, &rows, err);                                   \
         save_page(save, name, field, rows.list);                                                   \
     }
-    SAVE_LIST(index_ranks, save_rank_row, "ranks", "ranks", 10000, false)
+    if (count >= 0)
+        count = save_ranks(save, err);
     SAVE_LIST(index_nodes, save_node_row, "nodes", "nodes", 10000, false)
     SAVE_LIST(index_steps, save_step_row, "steps", "steps", SAVE_STEPS, true)
     SAVE_LIST(index_ledgers, save_ledger_row, "ledger", "ledgers", SAVE_LEDGERS, true)
@@ -400,22 +447,57 @@ static int save_matrix(struct saved_page *save, struct err *err)
 
 /* ---- single steps ---- */
 
-static void save_timeline(struct saved_page *save, const struct verdict *verdict)
+static uint32_t save_neighbours(const struct saved_page *save, uint32_t middle,
+                                uint32_t rank[static SAVE_TIMELINE_RANKS])
 {
-    uint64_t column = save_verdict_column(save, verdict->decided_step);
-    uint32_t rank[SAVE_TIMELINE_RANKS], count = 0,
-                                        world = save->matrix ? matrix_ranks(save->matrix) : 0,
-                                        middle = verdict->rank_count ? verdict->rank[0] : 0, first;
-    struct json_object *root = NULL;
-    char tail[48];
+    uint32_t world = save->matrix ? matrix_ranks(save->matrix) : 0, count = 0;
+    uint32_t first = middle > SAVE_TIMELINE_RANKS / 2 ? middle - SAVE_TIMELINE_RANKS / 2 : 0;
 
-    snprintf(tail, sizeof(tail), "/steps/%" PRIu64, column);
-    first = middle > SAVE_TIMELINE_RANKS / 2 ? middle - SAVE_TIMELINE_RANKS / 2 : 0;
     first = world > SAVE_TIMELINE_RANKS ? MIN(first, world - SAVE_TIMELINE_RANKS) : 0;
     while (count < SAVE_TIMELINE_RANKS && first + count < world) {
         rank[count] = first + count;
         count++;
     }
+    return count;
+}
+
+/* The rank and those nearest to it that do the same: same stage and tensor index, as the page compares them.  0: the layout is not
+ * known.
+ */
+static uint32_t save_peers(const struct saved_page *save, uint32_t middle,
+                           uint32_t rank[static SAVE_TIMELINE_RANKS])
+{
+    const struct saved_place *place = save->place;
+    size_t at = 0, low, high;
+    uint32_t count = 0;
+
+    while (at < save->places && place[at].rank != middle)
+        at++;
+    if (at == save->places)
+        return 0;
+    rank[count++] = middle;
+    for (low = at, high = at + 1; (low || high < save->places) && count < SAVE_TIMELINE_RANKS;) {
+        bool down = low && (high == save->places ||
+                            middle - place[low - 1].rank <= place[high].rank - middle);
+        const struct saved_place *next = down ? &place[--low] : &place[high++];
+
+        if (next->stage == place[at].stage && next->tensor == place[at].tensor)
+            rank[count++] = next->rank;
+    }
+    return count;
+}
+
+static void save_timeline(struct saved_page *save, const struct verdict *verdict)
+{
+    uint64_t column = save_verdict_column(save, verdict->decided_step);
+    uint32_t rank[SAVE_TIMELINE_RANKS], count, middle = verdict->rank_count ? verdict->rank[0] : 0;
+    struct json_object *root = NULL;
+    char tail[48];
+
+    snprintf(tail, sizeof(tail), "/steps/%" PRIu64, column);
+    count = save_peers(save, middle, rank);
+    if (count < 2)
+        count = save_neighbours(save, middle, rank);
     if (column != UINT64_MAX && count &&
         step_detail_json(save->index, &save->dir, column, rank, count, &root, NULL) == 0)
         save_answer(save, tail, root);

@@ -10,7 +10,11 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
+#include "judge/price.h"
 #include "judge/slow/stall/stall_private.h"
+
+#define FADE                                                                                       \
+    0.8F /* of the weight of earlier samples of a loader remains after a second: about five seconds count */
 
 int stall_create(struct stall **ret)
 {
@@ -83,7 +87,7 @@ static void stall_files_beat(struct judge_state *judge, const struct fact_beat *
         return;
     if (!stall_files_room(&stall->files, &stall->files_room, world))
         return;
-    fade = (float)judge->limits.storage_fade;
+    fade = FADE;
     stall->files[beat->rank].looks = fade * stall->files[beat->rank].looks + (float)seen->looks;
     stall->files[beat->rank].waits = fade * stall->files[beat->rank].waits + (float)seen->waits;
 }
@@ -133,6 +137,19 @@ static void stall_step(struct judge_state *judge)
     stall_write_step(judge);
 }
 
-const struct judge judge_stall = { .name = "stall",
-                                   .step = stall_step,
-                                   .evidence = EVIDENCE_TIMES };
+/* Pauses are not the steps': what one costs is told by itself. */
+static bool stall_remedy(struct judge_state *judge, const struct tracked_verdict *tracked)
+{
+    const struct stall_input *input = &judge->stall->input;
+
+    if (tracked->verdict.kind != VERDICT_INPUT_STALL)
+        return price_remedy_ranks(judge, tracked);
+    if (strcmp(tracked->verdict.group, "input") != 0 || input->world < judge->model.world)
+        return false;
+    program_trial_shorter(judge->program, judge->job_step, LOCKSTEP_PHASE_DATA, input->level_ns);
+    return true;
+}
+
+const struct judge judge_stall = {
+    .name = "stall", .step = stall_step, .evidence = EVIDENCE_TIMES, .remedy = stall_remedy
+};

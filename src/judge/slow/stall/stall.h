@@ -20,7 +20,4 @@ void stall_beat(struct judge_state *judge, const struct fact_beat *beat);
 void stall_save(struct judge_state *judge, uint32_t rank, const struct save_note *save);
 void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
 
-/* Its batches have come late for long enough, those of its peers have not; it need not cost anything. */
-bool stall_suspects(const struct judge_state *judge, uint32_t rank);
-
 #endif

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/stall/stall_private.h"
@@ -72,8 +71,8 @@ static int64_t stall_late_ns(const struct judge_state *judge, const struct past_
     const struct thresholds *limits = &judge->limits;
     int64_t own = split_input_ns(&past->split[rank]);
     double usual = input->past.mean * 1e6;
-    double late = MAX(limits->input_times * usual,
-                      usual + limits->input_cost_share * (double)past->measured_ns);
+    double late = MAX(limits->verdict_times * usual,
+                      usual + limits->verdict_least_cost * (double)past->measured_ns);
 
     if (!detect_past_known(&input->past) || (double)own <= late)
         return own;
@@ -145,23 +144,17 @@ static double stall_level_median(const struct stall_input *input, uint32_t steps
     return median_f64(value, count);
 }
 
-double stall_least_share(const struct judge_state *judge)
-{
-    return judge->history.host_view ? judge->limits.input_host_share
-                                    : judge->limits.input_cost_share;
-}
-
 static void stall_levels_put(struct judge_state *judge, const struct past_step *past)
 {
     struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
     double period = (double)past->measured_ns / 1e6;
-    struct detect_rule rule = judge_state_rule(judge, 1, stall_least_share(judge));
+    struct detect_rule rule = signal_rule(judge, SIGNAL_INPUT, 1);
     struct stall_level fresh = { .step = past->step, .period_ms = period };
 
     input->newest_ms = stall_newest_most_ms(judge, past);
     fresh.ms = input->newest_ms;
-    if (fresh.ms > limits->input_cost_share * limits->input_stay_share * period)
+    if (fresh.ms > limits->verdict_least_cost * DETECT_KEEP * period)
         fresh.ms = stall_levels_fill(judge, past);
     else if (ARRAY_FIT(input->level_ns, input->world, judge->model.world))
         memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
@@ -201,7 +194,7 @@ static bool input_is_starved(const struct judge_state *judge, uint32_t steps, do
 
         starved = MAX(starved, (now.pressure - typical) * period);
     }
-    return starved > judge->limits.input_cpu_share * level_ms;
+    return starved > judge->limits.verdict_explains * level_ms;
 }
 
 /* Over so many steps the job waits too long; 0: it does not.  Where it always did no earlier step shows that it can be
@@ -210,7 +203,7 @@ static bool input_is_starved(const struct judge_state *judge, uint32_t steps, do
 static uint32_t stall_job_steps(const struct judge_state *judge, bool *always)
 {
     const struct stall_input *input = &judge->stall->input;
-    double least = stall_least_share(judge), period, level;
+    double least = signal_least(judge, SIGNAL_INPUT), period, level;
     uint32_t steps;
 
     *always = !input->past.risen;
@@ -300,7 +293,7 @@ static void stall_job_describe(const struct judge_state *judge, struct verdict *
 static const char *stall_job_cause(unsigned layer)
 {
     return layer == LAYER_STORAGE ? "batches arrive late because storage is slow"
-                                  : "batches arrive later than the devices need them";
+                                  : signal_table[SIGNAL_INPUT].cause;
 }
 
 /* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
@@ -322,11 +315,8 @@ void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict 
 static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool always, double cost_ms)
 {
     const struct stall_input *input = &judge->stall->input;
-    const struct confidence basis = { .best = always ? 0.85 : 0.92,
-                                      .against = AGAINST_PAST,
-                                      .unpriced = cost_ms < 0 };
-    struct verdict draft = { .kind = VERDICT_INPUT_STALL,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft = signal_draft(judge, always ? SIGNAL_INPUT_ALWAYS : SIGNAL_INPUT,
+                                        &(struct confidence){ .unpriced = cost_ms < 0 });
     double period, level = stall_level_median(input, steps, &period);
     bool fresh;
 
@@ -335,7 +325,6 @@ static void stall_job_accuse(struct judge_state *judge, uint32_t steps, bool alw
                                              stall_typical_ms(judge, steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "%s", stall_job_cause(draft.layer));
     draft.since_step = stall_job_since(input, level / 2);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;
     stall_job_describe(judge, &draft, steps, always, cost_ms);
     judge_state_find(judge, &draft, &fresh);
@@ -364,7 +353,7 @@ static void stall_job_step(struct judge_state *judge)
 
     if (open) {
         level = stall_level_median(input, 5, &period);
-        if (level < limits->input_cost_share * limits->input_stay_share * period)
+        if (level < limits->verdict_least_cost * DETECT_KEEP * period)
             return;
         stall_layer_settle(judge, open, MODEL_NONE);
         cost = stall_job_cost_ms(judge);
@@ -373,13 +362,13 @@ static void stall_job_step(struct judge_state *judge)
         return;
     }
     if (stall_level_back(input, 0)->ms <
-        limits->input_cost_share * limits->input_stay_share * stall_level_back(input, 0)->period_ms)
+        limits->verdict_least_cost * DETECT_KEEP * stall_level_back(input, 0)->period_ms)
         return;
     steps = stall_job_steps(judge, &always);
     if (steps == 0)
         return;
     cost = stall_job_cost_ms(judge);
-    if (cost < 0 || cost > limits->input_cost_share / 2 * stall_level_back(input, 0)->period_ms)
+    if (cost < 0 || cost > limits->verdict_least_cost / 2 * stall_level_back(input, 0)->period_ms)
         stall_job_accuse(judge, steps, always, cost);
 }
 

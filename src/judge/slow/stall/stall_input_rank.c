@@ -6,9 +6,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/price.h"
-#include "judge/slow/signals.h"
 #include "judge/slow/stall/stall_private.h"
 
 #define SUSPECTS_MAX 32
@@ -17,7 +15,7 @@
 /* They wait for a large part of the step as well: then it is the job's input, unless one waits for far longer. */
 static bool rank_peers_wait(const struct judge_state *judge, double theirs, uint32_t steps)
 {
-    return theirs > stall_least_share(judge) * history_period_ms(&judge->history, steps);
+    return theirs > signal_least(judge, SIGNAL_INPUT) * history_period_ms(&judge->history, steps);
 }
 
 /* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
@@ -36,7 +34,7 @@ static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uin
         least = MIN(least, split->present ? (double)split_input_ns(split) / 1e6 - theirs : 0);
     }
     own = history_part_ms(&judge->history, rank, steps, split_input_ns);
-    if (own < judge->limits.input_times * theirs && rank_peers_wait(judge, theirs, steps))
+    if (own < judge->limits.verdict_times * theirs && rank_peers_wait(judge, theirs, steps))
         return 0;
     return MIN(own - theirs, 2 * least);
 }
@@ -48,7 +46,7 @@ static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint
                  BLUR * history_starved_error_ms(&judge->history, rank, steps);
 
     return own - history_peers_starved_ms(&judge->history, &judge->model, rank, steps) >
-           judge->limits.input_cpu_share * excess;
+           judge->limits.verdict_explains * excess;
 }
 
 /* `later_ms`: than its peers in the newest step, had these not waited for it. */
@@ -57,7 +55,7 @@ static const struct stall_rule *rank_rule(const struct judge_state *judge, uint3
 {
     for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
         uint32_t steps = stall_steps(judge, &stall_input_rules[i]);
-        double limit = judge->limits.input_cost_share * stall_input_rules[i].shares *
+        double limit = signal_least(judge, SIGNAL_BATCHES) * stall_input_rules[i].shares *
                        history_period_ms(&judge->history, steps);
         double excess, peers_ms;
         uint32_t peers;
@@ -123,22 +121,19 @@ static double ranks_cost_ms(struct judge_state *judge, const uint8_t *flag)
 
 static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
 {
-    const struct confidence basis = { .best = 0.93, .rank = suspects->rank[0] };
-    struct verdict draft = { .kind = VERDICT_STRAGGLER,
-                             .confidence = confidence_of(judge, &basis) };
+    struct verdict draft =
+        signal_draft(judge, SIGNAL_BATCHES, &(struct confidence){ .rank = suspects->rank[0] });
     uint32_t steps = stall_steps(judge, suspects->rule), back = 0;
     double cost = ranks_cost_ms(judge, suspects->flag), excess;
     bool fresh;
 
-    if (cost < judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5))
+    if (cost < signal_least(judge, SIGNAL_BATCHES) * history_period_ms(&judge->history, 5))
         return; /* hidden behind others, or not known */
     for (uint32_t i = 0; i < suspects->count; i++)
         judge_state_add_rank(judge, &draft, suspects->rank[i]);
     draft.layer = (uint8_t)stall_input_layer(
         judge, &draft, suspects->rank[0],
         history_part_ms(&judge->history, suspects->rank[0], steps, stall_faults));
-    snprintf(draft.cause, sizeof(draft.cause),
-             "its batches arrive late, those of its peers do not");
     excess = rank_excess_ms(judge, suspects->rank[0], steps);
     draft.since_step = history_back(&judge->history, 0)->step;
     for (; history_back(&judge->history, back); back++) {
@@ -148,7 +143,6 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
             break;
         draft.since_step = past->step;
     }
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     for (uint32_t i = 0; i < MIN(suspects->count, 3); i++)
         rank_describe_input(judge, &draft, suspects->rank[i], steps);
@@ -166,8 +160,8 @@ static bool input_rank_is_ours(const struct tracked_verdict *tracked)
 /* Open verdicts of ours that still hold. */
 static void ranks_stay(struct judge_state *judge)
 {
-    double limit = judge->limits.input_cost_share * judge->limits.input_stay_share *
-                   history_period_ms(&judge->history, 5);
+    double limit =
+        signal_least(judge, SIGNAL_BATCHES) * DETECT_KEEP * history_period_ms(&judge->history, 5);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
         struct tracked_verdict *tracked = judge->verdicts.tracked[i];
@@ -220,18 +214,13 @@ static const struct stall_rule *rank_broken(const struct judge_state *judge, uin
     const struct past_step *past = history_back(&judge->history, 0);
     const struct stall_input *input = &judge->stall->input;
     const struct rank_split *split = &past->split[rank];
-    double least = judge->limits.input_cost_share * (double)past->measured_ns / 2e6, later_ms;
+    double least = signal_least(judge, SIGNAL_BATCHES) * (double)past->measured_ns / 2e6, later_ms;
 
     if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
         input->world < judge->model.world)
         return NULL;
     later_ms = (double)(split_input_ns(split) - input->level_ns[rank]) / 1e6;
     return later_ms < least ? NULL : rank_rule(judge, rank, later_ms);
-}
-
-bool stall_suspects(const struct judge_state *judge, uint32_t rank)
-{
-    return rank_broken(judge, rank) != NULL;
 }
 
 void stall_ranks_step(struct judge_state *judge)
@@ -244,6 +233,7 @@ void stall_ranks_step(struct judge_state *judge)
     for (uint32_t rank = 0; flag && rank < judge->model.world; rank++) {
         const struct stall_rule *rule = rank_broken(judge, rank);
 
+        signals_mark(judge, rank, rule != NULL);
         if (!rule || suspects.count == SUSPECTS_MAX || stall_is_named(judge, rank))
             continue;
         suspects.rule = suspects.rule ? suspects.rule : rule;

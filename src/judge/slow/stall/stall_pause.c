@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/confidence.h"
 #include "judge/median.h"
 #include "judge/slow/stall/stall_private.h"
 
 #define STARVED_STEPS 8
+#define LEAST_PAUSES 4 /* whose share of the time is judged */
 
 enum reason {
     REASON_NONE,
@@ -38,7 +38,7 @@ static const struct pause_kind {
                            LAYER_CHECKPOINT,
                            VERDICT_CHECKPOINT_STALL,
                            true,
-                           offsetof(struct thresholds, checkpoint_cost_share),
+                           offsetof(struct thresholds, verdict_clear_cost),
                            "checkpoint",
                            "the checkpoint",
                            "checkpoints",
@@ -58,7 +58,7 @@ static const struct pause_kind {
                       LAYER_DATA,
                       VERDICT_INPUT_STALL,
                       false,
-                      offsetof(struct thresholds, input_cost_share),
+                      offsetof(struct thresholds, verdict_least_cost),
                       "input",
                       "the wait for a batch",
                       "waits for a batch",
@@ -103,7 +103,7 @@ static bool event_read(const struct judge_state *judge, const struct pause_kind 
     *ret = (struct pause_event){ .period_ms = history_period_ms(&judge->history, HISTORY_STEPS) };
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
         ret->most_ms = MAX(ret->most_ms, stall_phase_ms(past, rank, kind->phase));
-    if (ret->most_ms < judge->limits.checkpoint_least ||
+    if (ret->most_ms < judge->limits.verdict_least_time ||
         (!kind->planned && ret->most_ms < ret->period_ms))
         return false;
     value = malloc(judge->model.world * sizeof(*value));
@@ -129,8 +129,7 @@ static bool stall_is_longer(const struct pause_event *event, double times, doubl
 /* Of the time since the first of the last pauses ended, how much they took, each as long as the median
  * one: a few that were too long are another matter.
  */
-static double pause_share(const struct judge_state *judge, const struct stall_pause *pause,
-                          double *lost_ms, uint64_t *steps)
+static double pause_share(const struct stall_pause *pause, double *lost_ms, uint64_t *steps)
 {
     uint32_t count = (uint32_t)MIN(pause->count, STALL_USUAL);
     const struct stall_event *first, *last;
@@ -138,7 +137,7 @@ static double pause_share(const struct judge_state *judge, const struct stall_pa
 
     *lost_ms = 0;
     *steps = 1;
-    if (count < judge->limits.checkpoint_least_share)
+    if (count < LEAST_PAUSES)
         return 0;
     first = &pause->event[(pause->count - count) % STALL_USUAL];
     last = &pause->event[(pause->count - 1) % STALL_USUAL];
@@ -159,7 +158,7 @@ static bool pause_is_starved(const struct judge_state *judge, const struct pause
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (stall_phase_ms(past, rank, kind->phase) >= event->most_ms)
             return history_starved_ms(&judge->history, rank, STARVED_STEPS) * STARVED_STEPS >
-                   judge->limits.input_cpu_share * (event->most_ms - event->usual_ms);
+                   judge->limits.verdict_explains * (event->most_ms - event->usual_ms);
     }
     return false;
 }
@@ -168,14 +167,14 @@ static enum reason stall_reason_of(const struct judge_state *judge, const struct
                                    struct stall_pause *pause, const struct pause_event *event)
 {
     const struct thresholds *limits = &judge->limits;
-    double stay = pause->hot ? limits->input_stay_share : 1, lost;
+    double stay = pause->hot ? DETECT_KEEP : 1, lost;
     double share = *(const double *)((const char *)limits + kind->share);
     uint64_t steps;
-    bool few = pause->usuals < limits->checkpoint_least_usual;
+    bool few = pause->usuals < limits->verdict_warm_up;
     /* Before a few are known, one that is longer beyond any doubt. */
     double clear = few ? limits->checkpoint_clear_times * limits->checkpoint_clear_times
                        : limits->checkpoint_clear_times;
-    bool longer = kind->planned && stall_is_longer(event, few ? clear : limits->checkpoint_times,
+    bool longer = kind->planned && stall_is_longer(event, few ? clear : limits->verdict_times,
                                                    few ? 1 : limits->checkpoint_least_steps);
 
     pause->slow = longer ? pause->slow + 1 : 0;
@@ -183,9 +182,9 @@ static enum reason stall_reason_of(const struct judge_state *judge, const struct
         return REASON_NONE;
     if (longer && (pause->slow >= 2 || pause->hot || stall_is_longer(event, clear, 1)))
         return REASON_LONGER;
-    if (pause_share(judge, pause, &lost, &steps) > share * stay)
+    if (pause_share(pause, &lost, &steps) > share * stay)
         return REASON_SHARE;
-    if (!kind->planned && event->most_ms > 1e3 * limits->input_long_wait)
+    if (!kind->planned && event->most_ms > 1e3 * limits->wait_long)
         return REASON_LONG;
     return REASON_NONE;
 }
@@ -259,7 +258,7 @@ static void pause_describe(const struct judge_state *judge, struct verdict *draf
                         "%s in step %llu left devices idle for %.1f ms, as long as %.1f steps",
                         kind->one, (unsigned long long)past->step, event->most_ms,
                         event->most_ms / MAX(event->period_ms, 1e-3));
-    share = pause_share(judge, pause, &lost, &steps);
+    share = pause_share(pause, &lost, &steps);
     if (share > 0)
         verdict_because(draft, "ring", "%s took %.1f %% of the time over the last %llu steps",
                         kind->many, 100 * share, (unsigned long long)steps);
@@ -308,15 +307,17 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
                          struct stall_pause *pause, const struct pause_event *event,
                          enum reason reason, double cost_ms)
 {
-    static const double best[] = { 0, 0.9, 0.8, 0.6 };
-    const struct confidence basis = { .best = best[reason], .against = AGAINST_PAST };
-    struct verdict draft = { .kind = kind->verdict, .confidence = confidence_of(judge, &basis) };
+    static const enum signal_id signal[] = { [REASON_LONGER] = SIGNAL_PAUSE,
+                                             [REASON_SHARE] = SIGNAL_PAUSES,
+                                             [REASON_LONG] = SIGNAL_LONG_WAIT };
+    struct verdict draft = signal_draft(judge, signal[reason], NULL);
     uint64_t now = history_back(&judge->history, 0)->step, steps;
     struct stall_files seen;
     struct tracked_verdict *tracked;
     double lost;
     bool fresh;
 
+    draft.kind = kind->verdict;
     snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
     stall_draft_who(judge, &draft, kind, event);
     seen = stall_seen_of(judge, pause, &draft);
@@ -325,10 +326,9 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
     if (reason == REASON_LONGER && pause->slow >= 2)
         draft.since_step = pause->slow_since;
     if (reason == REASON_SHARE) {
-        pause_share(judge, pause, &lost, &steps);
+        pause_share(pause, &lost, &steps);
         draft.since_step = now - MIN(now, steps);
     }
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step =
         cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
     pause_describe(judge, &draft, kind, pause, event, reason);

@@ -6,6 +6,7 @@
 #define LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
 
 #include "judge/detect/detect.h"
+#include "judge/slow/signals.h"
 #include "judge/slow/stall/stall.h"
 #include "lockstep/probe.h"
 #include "wire/save_note.h"
@@ -118,9 +119,7 @@ bool stall_waits(const struct judge_state *judge,
 /* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
 bool stall_waits_for_storage(const struct judge_state *judge, uint32_t rank,
                              struct stall_files *seen);
-void stall_input_step(struct judge_state *judge); /* stall_input.c */
-/* Of the step: what a wait must be at least to be said.  Without device times part of it may be hidden. */
-double stall_least_share(const struct judge_state *judge);
+void stall_input_step(struct judge_state *judge);     /* stall_input.c */
 int64_t stall_faults(const struct rank_split *split); /* in millions, as parts are */
 /* What its batches come late from; `rank` MODEL_NONE: of all. */
 unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draft, uint32_t rank,

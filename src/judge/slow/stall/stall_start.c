@@ -42,7 +42,7 @@ void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat)
         : beat->phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
                                                    : NULL;
     struct stall_birth *birth;
-    int64_t most_ns = (int64_t)(judge->limits.startup_beat_most * 1e9);
+    int64_t most_ns = (int64_t)(judge->limits.beat_fresh * 1e9);
     float took;
 
     if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
@@ -83,7 +83,7 @@ static bool reason_of(const struct judge_state *judge, uint32_t rank, double lat
         ret->seconds = (double)stall->birth[rank].seconds[phase];
         ret->storage = (double)stall->birth[rank].storage;
     }
-    return ret->seconds > 0 && ret->seconds >= judge->limits.startup_reason_share * late;
+    return ret->seconds > 0 && ret->seconds >= judge->limits.verdict_explains * late;
 }
 
 static unsigned reason_layer(const struct start_reason *reason)
@@ -151,9 +151,7 @@ static bool start_read(const struct judge_state *judge, struct start *ret)
 static void stall_late_accuse(struct judge_state *judge, const struct start *start)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
-                             .layer = LAYER_UNKNOWN,
-                             .confidence = 0.8 };
+    struct verdict draft = signal_draft(judge, SIGNAL_FIRST_STEP, NULL);
     double late = start->most - start->median;
     int64_t began = ledger_began_ns(judge->book);
     bool fresh;
@@ -164,9 +162,7 @@ static void stall_late_accuse(struct judge_state *judge, const struct start *sta
         if (past->split[rank].present && took > start->median + late / 2)
             judge_state_add_rank(judge, &draft, rank);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "all other ranks wait for its first step");
     draft.since_step = past->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = late;
     verdict_because(&draft, "ring",
                     "rank %u began its first step %.1f s after the attempt started, the median "
@@ -216,9 +212,7 @@ static bool stall_births_read(const struct judge_state *judge, struct start *ret
 static void stall_births_accuse(struct judge_state *judge, const struct start *start)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
-                             .layer = LAYER_UNKNOWN,
-                             .confidence = 0.75 };
+    struct verdict draft = signal_draft(judge, SIGNAL_BIRTH, NULL);
     double late = start->most - start->median;
     bool fresh;
 
@@ -226,9 +220,7 @@ static void stall_births_accuse(struct judge_state *judge, const struct start *s
         if (stall_birth_seconds(&judge->stall->birth[rank]) > start->median + late / 2)
             judge_state_add_rank(judge, &draft, rank);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "all other ranks wait for it to start");
     draft.since_step = past->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = late;
     verdict_because(&draft, "beat",
                     "rank %u was busy with its own start-up for %.1f s, the median rank for %.1f "
@@ -241,17 +233,13 @@ static void stall_births_accuse(struct judge_state *judge, const struct start *s
 static void stall_long_accuse(struct judge_state *judge, const struct start *start, double usual)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
-                             .layer = LAYER_UNKNOWN,
-                             .confidence = 0.6 };
+    struct verdict draft = signal_draft(judge, SIGNAL_START, NULL);
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), "start-up");
-    snprintf(draft.cause, sizeof(draft.cause), "%s",
-             usual > 0 ? "start-up takes many times as long as before"
-                       : "start-up takes longer than the limit");
+    if (usual > 0)
+        snprintf(draft.cause, sizeof(draft.cause), "start-up takes many times as long as before");
     draft.since_step = past->step;
-    draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = start->median - usual;
     verdict_because(&draft, "ring",
                     "the median rank began its first step %.1f s after the attempt started, the "
@@ -278,14 +266,13 @@ void stall_start_step(struct judge_state *judge)
     if (!start_read(judge, &start))
         return;
     stall->start_seconds = start.median;
-    if (start.most - start.median > limits->startup_late)
+    if (start.most - start.median > limits->wait_long)
         stall_late_accuse(judge, &start);
-    else if (stall_births_read(judge, &births) &&
-             births.most - births.median > limits->startup_late)
+    else if (stall_births_read(judge, &births) && births.most - births.median > limits->wait_long)
         stall_births_accuse(judge, &births);
     else if (start.median > limits->startup_most)
         stall_long_accuse(judge, &start, 0);
-    else if (before > 0 && start.median > limits->startup_times * before &&
-             start.median - before > limits->startup_late)
+    else if (before > 0 && start.median > limits->verdict_times * before &&
+             start.median - before > limits->wait_long)
         stall_long_accuse(judge, &start, before);
 }

@@ -115,24 +115,20 @@ void stall_write_renew(const struct judge_state *judge, struct tracked_verdict *
 static void write_accuse_skips(struct judge_state *judge, struct stall_writes *writes)
 {
     const struct write_point *point = &writes->done;
-    struct verdict draft = { .kind = VERDICT_CHECKPOINT_STALL,
-                             .layer = LAYER_STORAGE,
-                             .confidence = 0.8,
-                             .since_step = point->saved_in };
+    struct verdict draft = signal_draft(judge, SIGNAL_SKIPS, NULL);
     struct tracked_verdict *tracked;
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), "checkpoint");
     if (write_is_alone(point))
         judge_state_add_rank(judge, &draft, point->slowest);
-    snprintf(draft.cause, sizeof(draft.cause), "checkpoints are skipped");
+    draft.since_step = point->saved_in;
     verdict_because(&draft, "note",
                     "%" PRIu64
                     " saves were skipped since the checkpoint before that of step %" PRIu64
                     ", and others before that one",
                     writes->newly_skipped, point->step);
     write_describe(point, &draft);
-    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         snprintf(writes->verdict, sizeof(writes->verdict), "%s", tracked->verdict.id);

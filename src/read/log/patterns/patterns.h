@@ -72,6 +72,8 @@ bool read_value_end(const struct log_line *line, struct log_event *event);
 bool read_nan_loss(const struct log_line *line, struct log_event *event);
 bool read_progress(const struct log_line *line, struct log_event *event);
 bool read_absent(const struct log_line *line, struct log_event *event);
+bool read_missing(const struct log_line *line, struct log_event *event);
+bool read_mpi_abort(const struct log_line *line, struct log_event *event);
 bool read_mismatch(const struct log_line *line, struct log_event *event);
 bool read_task(const struct log_line *line, struct log_event *event);
 bool read_warning(const struct log_line *line, struct log_event *event);

@@ -199,6 +199,13 @@ const struct log_pattern patterns_device[] = {
           "driver and libraries of NVIDIA have different versions",
           "Reboot the node, or reload the nvidia modules: the driver was updated while it was "
           "running."),
+    ERROR("nvml error: driver not loaded", LAYER_GPU, 85, "the GPU driver is not loaded", BAD_GPU),
+    ERROR("nvidia-container-cli: device error", LAYER_GPU, 80,
+          "the node lacks a GPU that a container asks for", BAD_GPU),
+    ERROR("cannot allocate unhealthy devices", LAYER_GPU, 85,
+          "the node has no healthy GPU for a container", BAD_GPU),
+    ERROR("nrt_infodump*Failure: NRT_", LAYER_UNKNOWN, 60,
+          "the Neuron runtime failed (NRT, see the line)", NULL),
     ERROR("Failed to initialize NVML", LAYER_FRAMEWORK, 80,
           "NVML, the driver's library, cannot be used", DRIVER),
     ERROR("driver version is insufficient", LAYER_FRAMEWORK, 92,

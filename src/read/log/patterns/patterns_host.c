@@ -101,7 +101,7 @@ const struct log_pattern patterns_host[] = {
           "torch.multiprocessing.set_sharing_strategy('file_system')."),
 
     /* Data loaders and shared memory. */
-    ERROR("DataLoader worker*killed by signal: Bus error", LAYER_HOST_MEMORY, 92,
+    ERROR("DataLoader*killed by signal: Bus error", LAYER_HOST_MEMORY, 92,
           "/dev/shm is too small for the data loader", MORE_SHM),
     ERROR("might be caused by insufficient shared memory", LAYER_HOST_MEMORY, 92,
           "/dev/shm is too small for the data loader", MORE_SHM),
@@ -115,15 +115,15 @@ const struct log_pattern patterns_host[] = {
           "shared memory cannot be mapped", MORE_SHM),
     ERROR("unable to open shared memory object </torch_", LAYER_HOST_MEMORY, 75,
           "shared memory of a data loader cannot be opened", MORE_SHM),
-    ERROR("DataLoader worker*killed by signal: Killed", LAYER_HOST_MEMORY, 75,
+    ERROR("DataLoader*killed by signal: Killed", LAYER_HOST_MEMORY, 75,
           "a worker of the data loader was killed, probably for lack of memory", MORE_MEMORY),
-    ERROR("DataLoader worker*killed by signal: Segmentation fault", LAYER_DATA, 85,
+    ERROR("DataLoader*killed by signal: Segmentation fault", LAYER_DATA, 85,
           "a worker of the data loader crashed", READ_IT),
     ERROR("Unexpected segmentation fault encountered in worker", LAYER_DATA, 85,
           "a worker of the data loader had a segmentation fault", READ_IT),
     ERROR("Unexpected bus error encountered in worker", LAYER_HOST_MEMORY, 92,
           "/dev/shm is too small for the data loader", MORE_SHM),
-    ERROR("DataLoader worker*killed by signal", LAYER_DATA, 80, "a worker of the data loader died",
+    ERROR("DataLoader*killed by signal", LAYER_DATA, 80, "a worker of the data loader died",
           READ_IT),
     ERROR("DataLoader worker*exited unexpectedly", LAYER_DATA, 80,
           "a worker of the data loader died", READ_IT),
@@ -311,6 +311,7 @@ const struct log_pattern patterns_host[] = {
 
     /* Results. */
     WRONG("Loss is nan, stopping", 92, "the loss is NaN"),
+    WRONG("Loss is inf, stopping", 92, "the loss is infinite"),
     WRONG("loss is nan or inf", 88, "the loss is NaN or infinite"),
     WRONG("found NaN in local grad norm", 92, "gradients are NaN"),
     WRONG("found Inf in local grad norm", 92, "gradients are infinite"),

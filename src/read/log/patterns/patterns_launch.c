@@ -21,9 +21,15 @@
         pattern, LOG_EVENT_SIGNAL, layer, confidence, cause, advice, more                          \
     }
 
+#define KUBE_NODE                                                                                  \
+    "Check the node: kubectl describe node, its kubelet and kernel log; cordon it if it stays "    \
+    "away, and start the job elsewhere."
 #define BACKOFF                                                                                    \
     "Read how the container ended: kubectl logs --previous, and Last State in kubectl describe "   \
     "pod."
+#define NOT_THERE                                                                                  \
+    "Check the path of the program and its environment (module, conda, container) on that node, "  \
+    "not where the job was submitted."
 #define COMPLETED(pattern)                                                                         \
     {                                                                                              \
         pattern, LOG_EVENT_COMPLETED, 0, 90, NULL, NULL, read_completed                            \
@@ -59,6 +65,8 @@ const struct log_pattern patterns_launch[] = {
       "Check that all ranks use the same MPI, and were started by its launcher (mpirun, srun "
       "--mpi=pmix).",
       NULL },
+    { "execve(): *No such file or directory", LOG_EVENT_ERROR, LAYER_FRAMEWORK, 80,
+      "a program is not there on a node: No such file or directory", NOT_THERE, NULL },
     EXIT("trainer process with rank=[#] was aborted", read_paddle),
     EXIT("exitCode: #", read_container),
     EXIT("exited with code #", read_container),
@@ -75,6 +83,7 @@ const struct log_pattern patterns_launch[] = {
     EXIT("_job_complete: JobId=* WEXITSTATUS #", read_slurmctld),
     EXIT("exited on signal #", read_mpirun),
     EXIT("mpirun noticed that process rank #", read_mpirun),
+    EXIT("mpiexec noticed that process rank #", read_mpirun),
     EXIT("prterun noticed that process rank #", read_mpirun),
     EXIT("KILLED BY SIGNAL: #", read_mpirun),
     EXIT("RANK # PID # RUNNING AT", read_mpirun),
@@ -88,7 +97,7 @@ const struct log_pattern patterns_launch[] = {
     DIED("The actor is dead because", "an actor of Ray died"),
     DIED("Worker unexpectedly exits with a connection error code", "a worker of Ray died"),
     DIED("The node*dead*heartbeats", "a node of Ray sends no heartbeats"),
-    DIED("has been marked dead because the detector has missed too many heartbeats",
+    DIED("has been marked dead because*missed too many heartbeats",
          "a node of Ray sends no heartbeats"),
 
     SIGNAL("Segmentation fault (core dumped)", LAYER_USER_CODE, 85, "segmentation fault",
@@ -125,6 +134,16 @@ const struct log_pattern patterns_launch[] = {
            "killed (exit status 137: SIGKILL), mostly for lack of memory", ADVICE_KILLED, NULL),
     SIGNAL("exit status 137", LAYER_UNKNOWN, 65,
            "killed (exit status 137: SIGKILL), mostly for lack of memory", ADVICE_KILLED, NULL),
+    { "#/# NodeLost ", LOG_EVENT_ERROR, LAYER_UNKNOWN, 70, "Kubernetes lost the node of a pod",
+      KUBE_NODE, NULL },
+    { "which was running pod*is unresponsive", LOG_EVENT_ERROR, LAYER_UNKNOWN, 80,
+      "Kubernetes lost the node of a pod", KUBE_NODE, NULL },
+    { "Warning*NodeNotReady", LOG_EVENT_ERROR, LAYER_UNKNOWN, 70, "a node is not ready", KUBE_NODE,
+      NULL },
+    { " NotReady *v#.#.#", LOG_EVENT_ERROR, LAYER_UNKNOWN, 60, "a node is not ready", KUBE_NODE,
+      NULL },
+    { "TaintManagerEviction", LOG_EVENT_ERROR, LAYER_UNKNOWN, 60,
+      "Kubernetes removed a pod from its node", KUBE_NODE, NULL },
     { "CrashLoopBackOff", LOG_EVENT_ERROR, LAYER_UNKNOWN, 35,
       "a container fails again and again (CrashLoopBackOff)", BACKOFF, NULL },
     { "Back-off restarting failed container", LOG_EVENT_ERROR, LAYER_UNKNOWN, 35,

@@ -189,6 +189,41 @@ bool read_absent(const struct log_line *line, struct log_event *event)
     return true;
 }
 
+/* "HorovodBroadcast_0 [missing ranks: 1]"; of several ranks no first one is named */
+bool read_missing(const struct log_line *line, struct log_event *event)
+{
+    static const char before[] = "[missing ranks: ";
+    const char *at = line_find(line, before);
+    int64_t rank;
+
+    if (!at)
+        return false;
+    at += sizeof(before) - 1;
+    event->rank = LOG_EVENT_NO_RANK;
+    if (!line_number(at, line->end, &rank) || !patterns_rank_ok(rank))
+        return false;
+    while (at < line->end && isdigit((unsigned char)*at))
+        at++;
+    if (at < line->end && *at == ']')
+        event->rank = (uint32_t)rank;
+    else
+        event->kind = LOG_EVENT_TIMEOUT;
+    return true;
+}
+
+/* "application called MPI_Abort(MPI_COMM_WORLD, 7) - process 757", "MPI_ABORT was invoked on rank 3 in communicator ..." */
+bool read_mpi_abort(const struct log_line *line, struct log_event *event)
+{
+    int64_t rank = line_number_after(line, "- process ", line_number_after(line, "on rank ", -1));
+
+    if (!patterns_rank_ok(rank))
+        return false;
+    event->rank = (uint32_t)rank;
+    event->value = 1; /* the number is the program's own, and no signal */
+    snprintf(event->cause, sizeof(event->cause), "called MPI_Abort");
+    return true;
+}
+
 /* "Rank 0 is running collective: CollectiveFingerPrint(... OpType=ALLREDUCE ...), but Rank 1 is running collective: ..." */
 bool read_mismatch(const struct log_line *line, struct log_event *event)
 {

@@ -7,8 +7,11 @@ import argparse
 import gc
 import io
 import os
+import random
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -17,7 +20,7 @@ import torch.distributed as dist
 
 
 def options(**more):
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(conflict_handler="resolve")
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--width", type=int, default=256, help="of the hidden layers")
     parser.add_argument("--batch", type=int, default=64)
@@ -40,11 +43,16 @@ class Model(torch.nn.Module):
             torch.nn.ReLU(), torch.nn.Linear(args.width, 10))
 
     def forward(self, x):
-        if self.args.work_ms:
-            time.sleep(self.args.work_ms / 1e3)
+        device(self.args.work_ms)
         if self.fault:
             self.fault.forward()
         return self.body(x)
+
+
+def device(ms):
+    """Stands for what a device would do meanwhile: nobody's processor."""
+    if ms:
+        time.sleep(ms / 1e3)
 
 
 class SlowFile(io.FileIO):
@@ -56,6 +64,20 @@ class SlowFile(io.FileIO):
         time.sleep(self.seconds)
         self.seconds = 0
         return super().write(data)
+
+
+FREEZER = """
+import os, signal, sys, time
+pid, seconds = int(sys.argv[1]), float(sys.argv[2])
+try:
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(3 * seconds)
+except ProcessLookupError:
+    pass
+"""
 
 
 class Fault:
@@ -80,8 +102,28 @@ class Fault:
             if not self.junk:
                 self.junk = [[i, [i]] for i in range(int(self.value))]
             gc.collect()
+        if self.strikes("often") and random.Random(step).random() < 0.25:
+            time.sleep(self.value / 1e3)
+        if self.strikes("grow"):
+            time.sleep(self.value / 1e3 * (step - self.args.at))
+        if self.strikes("burn"):
+            until = time.process_time() + self.value / 1e3
+            while time.process_time() < until:
+                sum(range(1000))
+        if self.strikes("disk"):
+            with tempfile.TemporaryFile() as file:
+                for _ in range(int(self.value)):
+                    file.write(bytes(4096))
+                    file.flush()
+                    os.fsync(file.fileno())
+        if self.kind == "moves" and step >= self.args.at and random.Random(step).randrange(dist.get_world_size()) == self.rank:
+            time.sleep(self.value / 1e3)
         if self.step != self.args.at or self.rank != self.args.bad:
             return
+        if self.kind == "freezes":
+            threading.Thread(target=self.freezer, daemon=True).start()
+        if self.kind == "abort":
+            os.abort()
         if self.kind == "exit0":
             print("no more data", flush=True)
             sys.exit(0)
@@ -102,6 +144,10 @@ class Fault:
         sys.setswitchinterval(0.05)
         while True:
             sum(range(20000))
+
+    def freezer(self):
+        """A process of its own stops this one now and then, as a hypervisor or a debugger does."""
+        subprocess.Popen([sys.executable, "-c", FREEZER, str(os.getpid()), str(self.value / 1e3)])
 
     def forward(self):
         if self.strikes("forward"):
