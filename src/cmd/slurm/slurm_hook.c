@@ -98,10 +98,17 @@ static void hook_first_failed(struct json_object *root, char *ret_name, char *re
 /* 1: it was done, and *ret_name says what failed; 0: nobody can tell. */
 static int hook_check(struct hook *hook, char *ret_name, char *ret_why, size_t room)
 {
-    char *const argv[] = { hook_word("/proc/self/exe"), hook_word("check"),
-                           hook_word("--stage"),        hook_word("quick"),
-                           hook_word("--for"),          hook_word(hook->name),
-                           hook_word("--json"),         NULL };
+    char *const argv[] = { hook_word("/proc/self/exe"),
+                           hook_word("check"),
+                           hook_word("--stage"),
+                           hook_word("quick"),
+                           hook_word("--for"),
+                           hook_word(hook->name),
+                           hook_word("--json"),
+                           hook_word("--report"),
+                           hook_word("--node"),
+                           hook->node,
+                           NULL };
     CLEAN(json_clean) struct json_object *root = NULL;
     struct err err = { "" };
     const char *text;
