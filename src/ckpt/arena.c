@@ -64,7 +64,7 @@ static uint64_t arena_cgroup_available(void)
 }
 
 /* For this process: of the machine and of its cgroup */
-static uint64_t memory_available(void)
+static uint64_t arena_memory_available(void)
 {
     CLEAN(file_clean) FILE *file = fopen("/proc/meminfo", "re");
     uint64_t kib = UINT64_MAX >> 10;
@@ -124,7 +124,7 @@ static void arena_node_choose(const struct arena *arena)
 
 static int arena_images_choose(struct arena *arena, uint32_t images, struct err *err)
 {
-    uint64_t available = memory_available() / 100 * SHARE_PCT;
+    uint64_t available = arena_memory_available() / 100 * SHARE_PCT;
 
     arena->images = images ? images : ARENA_IMAGES;
     if (!images && arena->image_bytes > available / ARENA_IMAGES)

@@ -107,6 +107,7 @@ said = []
 def handle(number, frame):
     said.append("handled")
 signal.signal(signal.SIGUSR1, handle)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell without jobs starts those in the background without it
 signal.siginterrupt(signal.SIGUSR1, False)
 def backward(*numbers):
     for number in numbers:
