@@ -120,6 +120,7 @@ test-long:
 	@LOCKSTEP_STEPS=10000000 tools/test $(BUILD) control/core-memory
 	@LOCKSTEP_CHAOS=60 LOCKSTEP_TEST_KILLS=60 tools/test $(BUILD) t3100-chaos t3210-site-kills --timeout-multiplier 5
 	@LOCKSTEP_SPOOLED=2000000 tools/test $(BUILD) t3260-live-compaction --timeout-multiplier 5
+	@LOCKSTEP_TEST_SECONDS=1800 tools/test $(BUILD) t2051-nodes-alive --timeout-multiplier 10
 
 # Checkpoints: the power fails at each system call of the writer; kills at random moments.
 test-power:

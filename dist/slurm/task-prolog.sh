@@ -1,5 +1,6 @@
 # As the user of the job, on each node, before each task: slurmd reads lines of "export NAME=VALUE".  A job that has set LOCKSTEP_RUN
 # itself stays as it is, and one that wants none of it sets LOCKSTEP_ATTACH=0.
+# SPDX-License-Identifier: Apache-2.0
 [ -n "${SLURM_JOB_ID-}" ] && [ "${LOCKSTEP_ATTACH-}" != 0 ] && [ -x "$LOCKSTEP" ] || exit 0
 [ -z "${LOCKSTEP_RUN-}" ] || [ "${LOCKSTEP_TASK_PROLOG-}" = 1 ] || exit 0
 case $SLURM_JOB_ID${SLURM_STEP_ID-}${SLURM_RESTART_COUNT-} in *[!0-9]*) exit 0 ;; esac # lines are parsed by slurmd

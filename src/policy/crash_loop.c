@@ -2,7 +2,8 @@
  *
  * Attempts in a row that did not get beyond the newest step of all before are a crash loop.  If they failed at one step on
  * different nodes, the step is poison: the job is at fault, and no other node will help.  An attempt without any step counts as
- * one that got nowhere.
+ * one that got nowhere.  If they all failed first on one node and a spare is at hand, the node may be at fault although nothing says so: the
+ * spare takes its place once before the run is given up.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -103,6 +104,53 @@ static bool crash_loop_is_over(const struct policy *policy, char *ret, size_t ro
     return true;
 }
 
+/* The node on which all attempts of the loop failed first; NULL: there were several, or it is not known.  The verdict about the newest one may still come. */
+static const char *crash_loop_node(const struct crash_loop *loop, uint32_t most)
+{
+    const char *node = NULL;
+    uint32_t known = 0;
+
+    for (uint32_t i = loop->failures; i > 0 && loop->failures - i < most; i--) {
+        const char *one = loop->failure[i - 1].node;
+
+        if (!one[0] && i == loop->failures)
+            continue;
+        if (!one[0] || (node && strcmp(node, one) != 0))
+            return NULL;
+        node = one;
+        known++;
+    }
+    return known + 1 >= most && known > 1 ? node : NULL;
+}
+
+static bool crash_loop_swaps(struct policy *policy)
+{
+    struct crash_loop *loop = &policy->crash_loop;
+    struct decision decision = { .action = ACTION_SWAP,
+                                 .state = DECISION_ORDERED,
+                                 .target = TARGET_NODES,
+                                 .attempt = policy->attempt,
+                                 .node_count = 1,
+                                 .step = DECISION_NO_STEP };
+    const char *node = crash_loop_node(loop, policy->table->crash_loop);
+
+    if (loop->swapped == policy->attempt + 1)
+        return true; /* the next attempt tells */
+    if (!node || policy->means.mode != POLICY_ACT || policy->view->last ||
+        !(policy->means.actions >> ACTION_SWAP & 1) || !crew_has_node(policy, node) ||
+        !crew_spares(policy))
+        return false;
+    loop->swapped = policy->attempt + 1;
+    memcpy(decision.node[0], node, sizeof(decision.node[0]));
+    snprintf(decision.why, sizeof(decision.why),
+             "crash loop: %u attempts failed first on node %.63s and got no further; a spare takes "
+             "its place",
+             loop->stuck, node);
+    policy_decide_of_attempt(policy, &decision, GIVE_UP_DEADLINE_NS);
+    limits_order(policy, &decision);
+    return true;
+}
+
 void crash_loop_tick(struct policy *policy)
 {
     struct crash_loop *loop = &policy->crash_loop;
@@ -115,7 +163,8 @@ void crash_loop_tick(struct policy *policy)
         return;
     if (loop->pending && policy->view->real_ns - loop->pending_real_ns > SETTLE_NS)
         crash_loop_settle(policy);
-    if (loop->given_up || !crash_loop_is_over(policy, decision.why, sizeof(decision.why)))
+    if (loop->given_up || !crash_loop_is_over(policy, decision.why, sizeof(decision.why)) ||
+        crash_loop_swaps(policy))
         return;
     loop->given_up = true;
     decision.state = act && !policy->view->last ? DECISION_ORDERED : DECISION_DRY_RUN;
@@ -126,4 +175,6 @@ void crash_loop_follow_log(struct policy *policy, const struct decision *decisio
 {
     if (decision->action == ACTION_GIVE_UP)
         policy->crash_loop.given_up = true;
+    if (decision->action == ACTION_SWAP && !decision->of[0])
+        policy->crash_loop.swapped = decision->attempt + 1;
 }

@@ -135,6 +135,8 @@ struct crash_loop {
     struct failure failure[POLICY_FAILURES]; /* newest last */
     uint32_t failures;
     bool given_up; /* written */
+    uint32_t
+        swapped; /* attempt after which a spare took the place of the node, plus 1; 0: none did */
 };
 
 void crash_loop_failed(struct policy *policy, int64_t real_ns);

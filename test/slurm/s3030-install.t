@@ -83,7 +83,6 @@ gpu_falls_off n2
 await drained n2
 tap_result $? "an idle node that fails a check is drained"
 is "with the check, and an id" "$(reason n2 | sed 's/c-[0-9a-f]*$/ID/')" "lockstep: node-fault check-kmsg ID"
-before=$(reason n2)
 repaired n2
 await usable n2
 tap_result $? "and given back when its checks pass again"

@@ -98,10 +98,17 @@ static void hook_first_failed(struct json_object *root, char *ret_name, char *re
 /* 1: it was done, and *ret_name says what failed; 0: nobody can tell. */
 static int hook_check(struct hook *hook, char *ret_name, char *ret_why, size_t room)
 {
-    char *const argv[] = { hook_word("/proc/self/exe"), hook_word("check"),
-                           hook_word("--stage"),        hook_word("quick"),
-                           hook_word("--for"),          hook_word(hook->name),
-                           hook_word("--json"),         NULL };
+    char *const argv[] = { hook_word("/proc/self/exe"),
+                           hook_word("check"),
+                           hook_word("--stage"),
+                           hook_word("quick"),
+                           hook_word("--for"),
+                           hook_word(hook->name),
+                           hook_word("--json"),
+                           hook_word("--report"),
+                           hook_word("--node"),
+                           hook->node,
+                           NULL };
     CLEAN(json_clean) struct json_object *root = NULL;
     struct err err = { "" };
     const char *text;
@@ -199,7 +206,8 @@ static bool hook_may(void *arg, char *why, size_t room)
 
 struct hook_others { /* nodes that are drained because of the same check */
     int count;
-    bool before; /* one of them comes before this node in the alphabet */
+    bool before;           /* one of them comes before this node in the alphabet */
+    char last[SLURM_NAME]; /* sinfo has a line for each partition of a node, one behind the other */
 };
 
 static void hook_other(const struct hook *hook, const char *line, const char *reason, size_t size,
@@ -212,8 +220,9 @@ static void hook_other(const struct hook *hook, const char *line, const char *re
     if (!name || strncmp(line, reason, size) != 0)
         return;
     snprintf(node, sizeof(node), "%.*s", (int)(line + length - name - 1), name + 1);
-    if (strcmp(node, hook->node) == 0)
+    if (strcmp(node, hook->node) == 0 || strcmp(node, others->last) == 0)
         return;
+    memcpy(others->last, node, sizeof(others->last));
     others->count++;
     others->before |= strcmp(node, hook->node) < 0;
 }

@@ -323,7 +323,7 @@ void site_nodes_turn(struct site *site, int64_t now_ns)
 
     nodes_open(site, now_ns);
     for (size_t i = 0; i < site->runs && site->nodes && !site->local; i++) {
-        if (site->run[i]->log)
+        if (site->run[i]->log && !site->run[i]->ended)
             nodes_take_losses(site->run[i]);
     }
     if (site->nodes)

@@ -623,6 +623,49 @@ static void after_an_error_of_a_node_the_verdict_is_waited_for(void **state)
     assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n2");
 }
 
+static void fails_first_on(struct scene *scene, uint32_t attempt, const char *node)
+{
+    struct verdict verdict = { .kind = VERDICT_CRASH, .node_count = 1 };
+
+    snprintf(verdict.id, sizeof(verdict.id), "cr-%u", attempt);
+    snprintf(verdict.node[0], sizeof(verdict.node[0]), "%s", node);
+    policy_attempt(scene->policy, attempt, REAL_NS + scene->now_ns);
+    both_are_stopped(scene, attempt);
+    policy_attempt_ended(scene->policy, attempt);
+    policy_attempt_failed(scene->policy, attempt, REAL_NS + scene->now_ns);
+    passes(scene, 1, NULL);
+    policy_verdict(scene->policy, &verdict);
+    tick(scene);
+}
+
+/* Nothing says that the node is at fault; that its ranks always fail first is reason enough for a spare, before a person is asked. */
+static void a_node_that_always_fails_first_is_swapped_before_the_run_is_given_up(void **state)
+{
+    struct scene *scene = *state;
+    const struct policy_table table = { .crash_loop = 3 };
+    const struct policy_means means = { .mode = POLICY_ACT,
+                                        .actions = 1u << ACTION_SWAP | 1u << ACTION_GIVE_UP,
+                                        .restarts_left = 100 };
+
+    assert_int_equal(policy_take_table(scene->policy, &table), 0);
+    policy_take_means(scene->policy, &means);
+    scene->restarts = 100;
+    two_run(scene);
+    for (uint32_t attempt = 0; attempt < 3; attempt++) {
+        fails_first_on(scene, attempt, "n2");
+        if (attempt == 2)
+            break;
+        assert_string_equal(order_is(scene, ACTION_START, attempt + 1)->node[1], "n2");
+        says(scene, &scene->member[0], MEMBER_RUNNING, attempt + 1);
+        says(scene, &scene->member[1], MEMBER_RUNNING, attempt + 1);
+    }
+    order_is(scene, ACTION_STOP, 3); /* had begun there meanwhile */
+    says(scene, &scene->member[0], MEMBER_STOPPED, 3);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 3);
+    passes(scene, 10, NULL); /* the pause between restarts */
+    assert_string_equal(order_is(scene, ACTION_START, 4)->node[1], "n3");
+}
+
 static void a_run_that_was_given_up_before_a_compaction_ends(void **state)
 {
     struct scene *scene = *state;
@@ -736,6 +779,7 @@ int main(void)
         SCENE(a_node_that_was_swapped_before_a_compaction_stays_out),
         SCENE(a_node_that_is_swapped_late_is_taken_from_the_next_attempt),
         SCENE(after_an_error_of_a_node_the_verdict_is_waited_for),
+        SCENE(a_node_that_always_fails_first_is_swapped_before_the_run_is_given_up),
         SCENE(a_run_that_was_given_up_before_a_compaction_ends),
         SCENE(a_launcher_that_was_replaced_in_an_earlier_attempt_is_no_news),
         SCENE(a_second_launcher_in_a_compacted_log_takes_no_place),
