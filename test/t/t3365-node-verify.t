@@ -51,6 +51,8 @@ await has_row '"stage":"quick","name":"all"'
 tap_result $? "and reach the controller"
 await has_row '"life":\{"state":"checked"'
 tap_result $? "so that the node counts as checked"
+show metrics >"$TAP/metrics"
+has "as a metric, too" '^lockstep_node_check_time_seconds\{node="n1",stage="quick",state="ok"\} [0-9]+\.' "$TAP/metrics"
 is "one row for each name that is ok" "$(python3 -c '
 import json, sys
 rows = [(c["stage"], c["name"], c["device"]) for c in json.load(open(sys.argv[1]))["checks"]]

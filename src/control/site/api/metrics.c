@@ -509,6 +509,33 @@ static void metrics_put_findings(const struct finding_counts *counts, struct buf
     }
 }
 
+/* Of whole stages; the results of single checks are in the API. */
+static void metrics_put_checks(const struct site_core *core, struct buf *out)
+{
+    char node[2 * FACT_NAME], stage[2 * FACT_NAME];
+
+    metrics_head(
+        out, "node_check_time_seconds", "gauge",
+        "When a stage of health checks was last done as a whole on a node, and with which result.");
+    for (size_t i = 0; i < site_core_nodes(core); i++) {
+        const struct site_node *of = site_core_node(core, i);
+
+        metrics_label_text(of->name, node);
+        for (size_t k = 0; k < of->checks; k++) {
+            const struct check *check = &of->check[k];
+
+            if (strcmp(check->name, CHECK_NAME_ALL) != 0)
+                continue;
+            metrics_label_text(check->stage, stage);
+            metrics_format(
+                out,
+                "lockstep_node_check_time_seconds{node=\"%s\",stage=\"%s\",state=\"%s\"} "
+                "%.3f\n",
+                node, stage, check_state_name(check->state), (double)check->real_ns / 1e9);
+        }
+    }
+}
+
 static void metrics_put_nodes(const struct site *site, struct buf *out)
 {
     uint64_t count[CHECK_STATE_COUNT] = { 0 };
@@ -529,6 +556,7 @@ static void metrics_put_nodes(const struct site *site, struct buf *out)
                        count[state]);
     metrics_gauge(out, "site_log_bytes", "Size of the site's log.", (double)counts.bytes);
     metrics_put_findings(site_core_counts(core), out);
+    metrics_put_checks(core, out);
 }
 
 void metrics_put(const struct site *site, struct buf *out)
