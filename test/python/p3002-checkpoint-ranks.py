@@ -320,7 +320,8 @@ def parts_of_a_model_under_one_name_are_not_taken_for_replicas(place):
 
 FOREIGN = """#!/bin/sh
 case "$*" in
-*slow*) sleep 2; echo '{"step": 3}'; echo '{"step": 7}' ;;
+*slow*) sleep 2 # a source that answers late is the test
+    echo '{"step": 3}'; echo '{"step": 7}' ;;
 *bad*) printf 'words \\033[2J of another machine\\n' >&2; exit 1 ;;
 *odd*) echo '[1]' ;;
 *) for step in '"9"' -4 true 8.5 null 18446744073709551616 7; do echo "{\\"step\\": $step}"; done ;;
