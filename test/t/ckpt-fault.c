@@ -2,7 +2,7 @@
  *
  * $CKPT_FAULT is a list of words: fsync=N (the N-th fails with EIO), fallocate (no room), full (no room after some writes), short
  * (pwrite writes a part), uring (io_uring_setup is not permitted), direct (O_DIRECT is refused), term (SIGTERM comes when the writer has just taken the name
- * under which it holds an image), unlink (removing a file takes a while), slow (reading a block takes 0.3 s).
+ * under which it holds an image), unlink (removing a file takes a while), slow (reading a block takes 0.5 s).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -114,7 +114,7 @@ ssize_t pread64(int fd, void *data, size_t size, off64_t at)
         (ssize_t(*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64");
 
     if (fails("slow", NULL))
-        usleep(300000);
+        usleep(500000);
     return real(fd, data, size, at);
 }
 

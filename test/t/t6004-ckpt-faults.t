@@ -69,7 +69,7 @@ await gone
 ok "afterwards it writes what it has" "$LOCKSTEP" ckpt verify "$TAP/stopped"
 
 # A save that waits goes before reading back the one before: it is in memory only.
-ok "reading back takes long" faulty uring,slow steps=2 mb=128 wait=written behind=1
+ok "reading back takes long" faulty uring,slow steps=2 mb=128 stale=1 wait=written behind=1
 has "the next save is written first" '^behind 0$' "$TAP/out"
 is "in both" "$(grep -c '^behind 0$' "$TAP/out")" 2
 both_verified() { "$LOCKSTEP" ckpt ls "$TAP/ckpt" 2>/dev/null | grep -c ' verified ' | grep -qx 2; }
