@@ -101,6 +101,7 @@ ask --wait 0s --stage deep
 id=$(cat "$TAP/out")
 await running deep
 tap_result $? "checks run in the background"
+is "they are the first to end when memory is short" "$(cat "/proc/$(pgrep -f "check --background --stage=deep --node=n1 --agent-state=$state" | head -n 1)/oom_score_adj")" 900
 exits 3 "one at a time" check --background --stage quick
 began=$(date +%s%N)
 exits 0 "the prolog has its own checks" check --for prolog
