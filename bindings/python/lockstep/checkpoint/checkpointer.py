@@ -276,9 +276,8 @@ class Checkpointer:
         status = self.status()
         done, failure = status[self._final], status["failure"]
         if failure != self._failure:
-            self._failure, failed = failure, int(failure.split()[1].rstrip(":"))
-            if failed in self._saved_in:
-                report.differ(failure, failed, self._saved_in.pop(failed))
+            self._failure = failure
+            report.failed(failure, self._saved_in)
         if done in self._saved_in:
             getattr(report, self._final)(self._engine, done, self._saved_in[done])
             self._saved_in = {step: number for step, number in self._saved_in.items() if step > done}

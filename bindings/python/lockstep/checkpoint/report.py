@@ -15,12 +15,15 @@ def save_note(spans, saved_in, status):
                 status["arena_bytes"], status["skipped"], status["failed"], spans["disk"]))
 
 
-def differ(failure, step, saved_in):
-    """A save failed since replicas are not equal: as src/judge/wrong/corrupt_saved.c reads it."""
-    found = re.fullmatch(r"step \d+: replicas differ: tensor (.+) of rank (\d+) and rank (\d+), rows .*", failure)
-    if found:
-        probe.note("replicas differ in the checkpoint of step %d, saved in step %d: rank %s and rank %s, tensor %s" % (
-            step, saved_in, found.group(2), found.group(3), found.group(1)[:120]))
+def failed(failure, saved_in):
+    """A save failed.  Since replicas are not equal: as src/judge/wrong/corrupt_saved.c reads it.  `saved_in`: steps of the ring by
+    the step of the save."""
+    found = re.match(r"step (\d+): ", failure)
+    number = saved_in.pop(int(found.group(1)), None) if found else None
+    found = re.search(r": replicas differ: tensor (.+) of rank (\d+) and rank (\d+), rows ", failure)
+    if number is not None and found:
+        probe.note("replicas differ in the checkpoint of step %s, saved in step %d: rank %s and rank %s, tensor %s" % (
+            failure.split(":")[0][len("step "):], number, found.group(2), found.group(3), found.group(1)[:120]))
 
 
 def verified(engine, step, saved_in):
