@@ -20,6 +20,7 @@ ceil
 ceilf
 exp
 exp2
+expm1
 fabs
 floor
 fmax
