@@ -98,19 +98,15 @@ static int save_arena_prepare(struct lockstep_ckpt *ckpt, struct err *err)
     return err_set(err, -ENOMEM, "arena of %" PRIu64 " MiB: not enough memory", bytes >> 20);
 }
 
-/* The writer of the start before may keep its last image in memory.  This start is past its restore. */
-static void save_held_release(const struct lockstep_ckpt *ckpt)
+/* The writer of the start before may keep its last image in memory.  This start is past its restore.  True: it is asked to let go. */
+static bool save_held_release(const struct lockstep_ckpt *ckpt, struct held_image *held)
 {
-    struct held_image held;
-    int found = held_find(ckpt->dir_fd, ckpt->settings.rank, &held, NULL);
+    int found = held_find(ckpt->dir_fd, ckpt->settings.rank, held, NULL);
 
-    if (found == -EXDEV) /* the rank has moved: its writer there looks for the record */
+    if (found == 0 ||
+        found == -EXDEV) /* -EXDEV: the rank has moved; its writer there looks for the record */
         held_remove(ckpt->dir_fd, ckpt->settings.rank);
-    if (found < 0)
-        return;
-    held_remove(ckpt->dir_fd, ckpt->settings.rank);
-    for (int i = 0; i < HELD_LOOKS && held_is_alive(&held); i++)
-        poll(NULL, 0, HELD_LOOK_MS); /* its memory is counted as used until then */
+    return found == 0;
 }
 
 /* With slices of other replicas if the memory suffices: a save that is not compared is better than none. */
@@ -129,6 +125,24 @@ static int save_arena_make(struct lockstep_ckpt *ckpt, struct err *err)
     return result;
 }
 
+/* Only where there is no room for both does the training wait for the image of the writer before. */
+static int save_arena_replace(struct lockstep_ckpt *ckpt, struct err *err)
+{
+    struct held_image held;
+    bool released = save_held_release(ckpt, &held);
+    int result;
+
+    copier_arena_drop(&ckpt->copier);
+    arena_destroy(&ckpt->arena);
+    result = save_arena_make(ckpt, err);
+    if (!released || (result != -ENOMEM && !ckpt->uncompared))
+        return result;
+    for (int i = 0; i < HELD_LOOKS && held_is_alive(&held); i++)
+        poll(NULL, 0, HELD_LOOK_MS);
+    arena_destroy(&ckpt->arena);
+    return save_arena_make(ckpt, err);
+}
+
 /* A new layout needs a new arena, and the writer must be done with the old one. */
 static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
 {
@@ -138,13 +152,10 @@ static int save_engine_prepare(struct lockstep_ckpt *ckpt, struct err *err)
         return 0;
     if (save_images_busy(ckpt))
         return err_set(err, -EBUSY, "tensors were added or changed while a save is being written");
-    save_held_release(ckpt);
     result = save_layout_build(ckpt, err);
     if (result < 0)
         return result;
-    copier_arena_drop(&ckpt->copier);
-    arena_destroy(&ckpt->arena);
-    result = save_arena_make(ckpt, err);
+    result = save_arena_replace(ckpt, err);
     if (result == 0)
         result = save_arena_prepare(ckpt, err);
     if (result == 0)

@@ -6,12 +6,14 @@
 
 site_start --run-memory 0
 register long >"$TAP/status"
-for first in 0 400 800 1200 1600 2000 2400 2800 3200 3600; do
+first=0
+while [ $first -lt 16000 ]; do # so many that a fast machine reads for a while, too
     "$BUILD/test/frames" shapes $first 400 >"$TAP/body"
     is "it brings many facts" "$(post long "$TAP/body")" 200
+    first=$((first + 400))
 done
 site_stop
-"$BUILD/test/frames" make 4000 1 >"$TAP/one"
+"$BUILD/test/frames" make 16000 1 >"$TAP/one"
 
 # The controller is stopped as soon as it answers: reading has not come far.
 site_start --run-memory 0
