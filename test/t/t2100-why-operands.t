@@ -109,5 +109,8 @@ has "and is listed" 'skipped .*cut.gz: gzip ends early' "$TAP/err"
 exits 2 "a file that is not there" "$LOCKSTEP" why "$TAP/train.log" "$TAP/absent"
 has "is named" 'absent: No such file' "$TAP/err"
 exits 3 "a log without any cause" "$LOCKSTEP" why "$TAP/logs/../nodes/n1/rank_0.log"
+ok "a run with a name" "$LOCKSTEP" run --quiet --name named -- true
+exits 2 "a run beside a file" "$LOCKSTEP" why named "$TAP/train.log"
+has "is named as one" 'named is a run: give one run' "$TAP/err"
 exits 2 "several operands are not a run" "$LOCKSTEP" why --replay "$TAP/train.log" "$TAP/dmesg.txt"
 done_testing

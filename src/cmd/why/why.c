@@ -249,6 +249,13 @@ static int why_several(const char *const *what, size_t count, const struct why_s
     result = why_foreign(what, count, settings, &err);
     if (result >= 0)
         return result;
+    for (size_t i = 0; result == -ENOENT && i < count; i++) {
+        struct path run;
+
+        if (access(what[i], F_OK) < 0 && paths_find(what[i], &run, NULL) == 0)
+            result = err_set(&err, -EINVAL,
+                             "%s is a run: give one run, or only files and directories", what[i]);
+    }
     log_error("%s", err.text);
     return result == -EACCES || result == -ENOMEM ? 3 : 2;
 }
