@@ -43,8 +43,10 @@ static int run_directory_check_crew(const struct launch_plan *plan, struct err *
 {
     if (!plan->ranks || plan->nodes > 1)
         return err_set(err, -EINVAL, "--nnodes: needs -n, the ranks of each node, and no --nodes");
-    if (!plan->name || !plan->watch)
-        return err_set(err, -EINVAL, "--nnodes: needs --name, the same on all nodes, and --watch");
+    if (!plan->name)
+        return err_set(err, -EINVAL, "--nnodes: needs --name, the same on all nodes");
+    if (!plan->watch)
+        return err_set(err, -EINVAL, "--nnodes: needs agents; leave out --no-watch");
     if (!plan->remote)
         return err_set(err, -EINVAL,
                        "--nnodes: needs --rdzv-endpoint HOST:PORT, an address of one of the nodes, "

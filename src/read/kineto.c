@@ -286,13 +286,29 @@ static uint32_t kineto_world(const struct value_tree *tree)
                : 0;
 }
 
+/* Its slices are of all ranks, and are no ops of one. */
+static bool kineto_is_exported(const struct value_tree *tree)
+{
+    uint32_t about = value_get(tree, tree->root, "otherData");
+    char producer[16];
+
+    return strcmp(
+               value_text(tree, value_get(tree, about, "producer"), producer, sizeof("lockstep ")),
+               "lockstep ") == 0;
+}
+
 int kineto_add(struct lanes *lanes, uint32_t rank, const struct value_tree *tree, struct err *err)
 {
     struct kineto_events events = { 0 };
     struct shape shape = { 0 };
     size_t before = lanes->count;
-    int result = read_events(tree, &events);
+    int result;
 
+    if (kineto_is_exported(tree))
+        return err_set(err, -EPROTO,
+                       "a trace that 'lockstep trace export' wrote; 'lockstep why' and 'lockstep "
+                       "report' answer about its run");
+    result = read_events(tree, &events);
     lanes_kind(lanes, "compute");
     if (events.count)
         qsort(events.event, events.count, sizeof(*events.event), kineto_by_start);

@@ -109,5 +109,13 @@ has "and is listed" 'skipped .*cut.gz: gzip ends early' "$TAP/err"
 exits 2 "a file that is not there" "$LOCKSTEP" why "$TAP/train.log" "$TAP/absent"
 has "is named" 'absent: No such file' "$TAP/err"
 exits 3 "a log without any cause" "$LOCKSTEP" why "$TAP/logs/../nodes/n1/rank_0.log"
+ok "a run with a name" "$LOCKSTEP" run --quiet --name named -- true
+cp "$TAP/train.log" "$TAP/named"
+exits 3 "a run whose name a file has, too" sh -c 'cd "$1" && "$2" why named' sh "$TAP" "$LOCKSTEP"
+has "is the run" '^run named: ' "$TAP/out"
+exits 1 "with a slash it is the file" sh -c 'cd "$1" && "$2" why ./named' sh "$TAP" "$LOCKSTEP"
+has "with its cause" '^crash: rank 3: GPU memory is exhausted' "$TAP/out"
+exits 2 "a run beside a file" "$LOCKSTEP" why named "$TAP/train.log"
+has "is named as one" 'named is a run: give one run' "$TAP/err"
 exits 2 "several operands are not a run" "$LOCKSTEP" why --replay "$TAP/train.log" "$TAP/dmesg.txt"
 done_testing

@@ -93,6 +93,7 @@ ok "a stopped rank can still be read" stacks --rank 1 "python-$$"
 has "by its Python stack" 'wait_for_a_friend' "$TAP/out"
 has "what cannot be is named with the reason" \
     'not read: native stack: not read from a process in state T' "$TAP/out"
+lacks "no permission is said to be missing" 'permission' "$TAP/err"
 kill -CONT "$pid"
 kill "$jobs"
 wait "$jobs"

@@ -118,6 +118,7 @@ has "is named" 'step 2: .*wrong checksum of bytes 0 to ' "$TAP/err"
 is "and leaves nothing behind" "$(cd "$TAP" && ls -Ad none .none* 2>/dev/null)" ''
 ok "the point is marked" test -e "$TAP/one/step-2/REFUSED"
 ok "and the older one is exported" "$LOCKSTEP" ckpt export --hf "$TAP/one" "$TAP/fallback"
+has "the newer one is named with the reason" 'step 2 is not used: .*wrong checksum' "$TAP/err"
 ok "with its contents" python3 "$TAP/read.py" "$TAP/older" "$TAP/fallback"
 
 # A node's own directory holds only a part of the job.

@@ -63,4 +63,5 @@ is "sessions end with the controller" "$(status -H "Cookie: $cookie" -H "Lockste
 site_stop
 exits 2 "without a controller there is no link" env LOCKSTEP_STATE="$TAP/none" "$LOCKSTEP" control --page
 has "and it says so" 'no controller is running in' "$TAP/err"
+has "and how to see a run that is over" 'lockstep report RUN -o FILE' "$TAP/err"
 done_testing

@@ -39,6 +39,11 @@ is "the straggler is among the dearest verdicts" "$(value '("straggler", [2]) in
 is "by falling cost" "$(value '[v["cost"]["gpu_seconds"] for v in d["dearest"]] == sorted((v["cost"]["gpu_seconds"] for v in d["dearest"]), reverse=True)')" True
 is "without its node all its cost is saved" "$(value '[s["gpu_seconds"] for s in d["savings"] if s["without"] == "node n1"][0] >= \
 [v["cost"]["gpu_seconds"] for v in d["dearest"] if v["ranks"] == [2]][0]')" True
+timeout -k 5 100 "$LOCKSTEP" demo --json --ranks 2 --steps 12 --step-ms 30 --checkpoint-every 4 --name alone \
+    --fault kill:rank=1,step=6 >"$TAP/demo" 2>&1
+"$LOCKSTEP" report --json alone >"$TAP/alone"
+is "without its only node there is no run" \
+    "$(python3 -c 'import json, sys; print({s["without"].split()[0] for s in json.load(open(sys.argv[1]))["savings"]})' "$TAP/alone")" "{'faults'}"
 is "its steps are those that lockstep why counts" "$(value 'd["steps"]')" \
     "$("$LOCKSTEP" why --json bad | python3 -c 'import json, sys; print(json.load(sys.stdin)["ledger"]["steps"])')"
 is "of which not all need be measured" "$(value 'd["steps"] - 2 <= d["steps_measured"] <= d["steps"]')" True

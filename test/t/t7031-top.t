@@ -129,6 +129,22 @@ waits "a run that failed is not called sound" '^(crash: |no open verdict explain
 keys q
 waits "it ends" '^ended with 0'
 
+timeout -k 5 100 "$LOCKSTEP" run -q --name stuck -n 2 -- "$LOCKSTEP" trainer --steps 100000 --step-ms 20 \
+    >"$TAP/run.out" 2>"$TAP/run.err" &
+job=$!
+await test -s "$LOCKSTEP_STATE/runs/stuck/log.lsf"
+start 80 24 "LC_ALL=C.UTF-8 LOCKSTEP_STATE=$LOCKSTEP_STATE" stuck
+waits "a run that trains has a pace" '^stuck  running .*step [0-9]+  [0-9.]+ steps/s'
+pid=$("$LOCKSTEP" stacks --json --rank 1 stuck | sed -n 's/.*"pid":\([0-9]*\).*/\1/p')
+kill -STOP "$pid"
+waits "one that hangs makes no progress" '^stuck  running .*step [0-9]+  no progress'
+kill -CONT "$pid"
+waits "until it goes on" '^stuck  running .*step [0-9]+  [0-9.]+ steps/s'
+keys q
+waits "it ends" '^ended with 0'
+kill -TERM $job
+wait $job
+
 site_start
 LOCKSTEP_STATE=$TAP/user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token timeout -k 5 100 \
     "$LOCKSTEP" run -q --name far -n 2 -- "$LOCKSTEP" trainer --steps 100000 --step-ms 50 >"$TAP/run.out" 2>"$TAP/run.err" &

@@ -30,6 +30,8 @@ is "arrows come from the rank that was last: the slow one in its group" "$(value
     '[sum(x["tid"] // 64 == r for x in e if x["ph"] == "s" and x["name"] == "all-reduce") for r in (2, 3)]' |
     tr -d '[],' | awk '{ print ($1 > 2 * $2) }')" 1
 is "verdicts are slices" "$(value "$TAP/all.json.gz" '{x["args"]["kind"] for x in e if x.get("cat") == "verdict"} >= {"straggler", "crash"}')" True
+exits 2 "it is no trace of a profiler" "$LOCKSTEP" whatif "$TAP/slow.json.gz"
+has "and has other answers" "lockstep why.* about its run" "$TAP/err"
 ok "some steps of some ranks" "$LOCKSTEP" trace export --steps 10-12 --ranks 0,2-3 --json r "$TAP/some.json.gz"
 has "three steps" '"rank_steps": 9' "$TAP/out"
 ok "keep the rules" checks "$TAP/some.json.gz"

@@ -178,6 +178,13 @@ export function health(w: Why | null): { state: string; title: string; text: str
     : { state: 'ok', title: `Ended${w.status ? ` with status ${w.status}` : ''}`, text: `No verdict was open at the end. ${past}` };
 }
 
+function when(alive: boolean): string {
+  const r = run.value;
+  if (!alive && r?.end_time) return ` at ${dateTime(r.end_time)}`;
+  if (!r?.begin_time) return '';
+  return `${alive ? ' since' : ', began'} ${dateTime(r.begin_time)}`;
+}
+
 function Banner() {
   const h = health(why.value);
   const w = why.value;
@@ -188,7 +195,7 @@ function Banner() {
         <h1>{h.title}</h1>
         <p>{h.text}</p>
       </div>
-      {w && <span class="banner-state">{w.state}{run.value?.begin_time ? ` since ${dateTime(run.value.begin_time)}` : ''}</span>}
+      {w && <span class="banner-state">{w.state}{when(w.alive)}</span>}
     </div>
   );
 }

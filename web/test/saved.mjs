@@ -16,6 +16,7 @@ await page.goto(pathToFileURL(file).href);
 const health = page.getByRole('status', { name: /^Health: / });
 await health.waitFor({ timeout: 30000 });
 result(/^Health: (Ended|\d+ open verdict)/.test(await health.getAttribute('aria-label')), 'the health at the end', await health.getAttribute('aria-label'));
+result(await page.getByText(/^ended\b.* at \d{4}-\d\d-\d\d \d\d:/).first().isVisible(), 'and the time of the end, not of the beginning');
 result((await page.getByRole('note').innerText()).includes(`Saved page of run ${run}`), 'it says that it is saved, and where detail ends');
 result((await page.getByRole('article', { name: /^straggler: Rank 2 / }).count()) >= 1, 'the verdicts are there');
 await page.getByRole('link', { name: 'Ranks × steps' }).click();

@@ -331,6 +331,7 @@ static void demo_report_text(const struct demo_run *demo, const struct run_summa
                              const struct show_style *style)
 {
     struct json_object *injected = demo_injected_json(demo);
+    const char *run = demo->elsewhere ? demo->run_dir : demo->config.run;
     char program[PATH_MAX];
 
     run_summary_end_text(summary, style, stdout);
@@ -352,7 +353,8 @@ static void demo_report_text(const struct demo_run *demo, const struct run_summa
         puts("  none");
     demo_program_word(program, sizeof(program));
     printf("\nto show %s again:\n  %s why %s\n", summary->verdicts ? "these verdicts" : "this",
-           program, demo->elsewhere ? demo->run_dir : demo->config.run);
+           program, run);
+    printf("to save the page of the run as one file:\n  %s report %s -o run.html\n", program, run);
     json_object_put(injected);
 }
 

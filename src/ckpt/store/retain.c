@@ -26,10 +26,13 @@ static struct retain_decision retain_decide(const struct retain *retain, const s
         snprintf(decision.why, sizeof(decision.why), "a multiple of %" PRIu64, retain->every);
     else if (good >= MAX(retain->keep, 1)) {
         decision.goes = true;
-        snprintf(decision.why, sizeof(decision.why), "%" PRIu32 " newer points are verified", good);
-    } else if (point->state == POINT_COMMITTED)
-        snprintf(decision.why, sizeof(decision.why), "only %" PRIu32 " newer points are verified",
-                 good);
+        snprintf(decision.why, sizeof(decision.why), "%" PRIu32 " newer point%s verified", good,
+                 good == 1 ? " is" : "s are");
+    } else if (point->state == POINT_COMMITTED && !good)
+        snprintf(decision.why, sizeof(decision.why), "no newer point is verified");
+    else if (point->state == POINT_COMMITTED)
+        snprintf(decision.why, sizeof(decision.why), "only %" PRIu32 " newer point%s verified",
+                 good, good == 1 ? " is" : "s are");
     else
         snprintf(decision.why, sizeof(decision.why), "%s", point->why);
     return decision;

@@ -155,6 +155,13 @@ int ckpt_point_choose(int dir_fd, uint64_t step, struct point *ret, struct err *
         else if (!chosen || (point->read_back && !chosen->read_back))
             chosen = point;
     }
+    for (size_t i = 0; chosen && step == UINT64_MAX && i < points.count; i++) {
+        const struct point *point = &points.point[i];
+
+        if (point->step > chosen->step)
+            log_info("step %" PRIu64 " is not used: %s", point->step,
+                     point->why[0] ? point->why : "it was not read back");
+    }
     if (chosen)
         *ret = *chosen;
     else if (result == 0 && err->text[0])

@@ -96,7 +96,7 @@ static int diff_profile_read(const char *run, const struct site_options *site,
     result = profile_end(&side->profile);
     if (result == -ENODATA)
         return err_set(err, result,
-                       "%s: no step to compare: a run begins with two that do not count", run);
+                       "%s: no step to compare; the first two steps of a run do not count", run);
     return result < 0 ? err_set(err, result, "%s: no memory to compare it", run) : 0;
 }
 

@@ -184,12 +184,18 @@ static void look_begin(struct stacks_look *look, bool native)
         look_fail(look, "no process could be started to look at it");
 }
 
+/* A native stack is read from a process that is stopped for it, which these states do not allow. */
+static bool look_cannot_stop(const struct fact_stack *fact)
+{
+    return fact->state && strchr("tTDZX", fact->state);
+}
+
 /* Says why a native stack that was asked for is not there. */
 static void look_state_note(struct stacks_look *look, bool native)
 {
     struct fact_stack *fact = &look->fact;
 
-    if (native && !fact->why_not[0] && strchr("tTDZX", fact->state))
+    if (native && !fact->why_not[0] && look_cannot_stop(fact))
         snprintf(fact->why_not, sizeof(fact->why_not),
                  "native stack: not read from a process in state %c", fact->state);
 }
@@ -431,11 +437,15 @@ static void stacks_print_json(const struct stacks_run *run, const struct looks *
 
 static int looks_report(const struct stacks_run *run, const struct looks *looks, bool json)
 {
-    size_t failed = 0, partly = 0;
+    size_t failed = 0, partly = 0, refused = 0;
 
     for (size_t i = 0; i < looks->count; i++) {
-        failed += !look_succeeded(&looks->list[i]);
-        partly += looks->list[i].proc && looks->list[i].fact.why_not[0];
+        const struct stacks_look *look = &looks->list[i];
+        bool part = look->proc && look->fact.why_not[0];
+
+        failed += !look_succeeded(look);
+        partly += part;
+        refused += part && !look_cannot_stop(&look->fact);
     }
     if (json) {
         stacks_print_json(run, looks);
@@ -445,10 +455,9 @@ static int looks_report(const struct stacks_run *run, const struct looks *looks,
         stacks_print_groups(looks);
     }
     if (partly)
-        log_info(
-            "%zu of %zu ranks could not be read in full; row 'stacks' of 'lockstep doctor' says "
-            "what permission is missing",
-            partly, looks->count);
+        log_info("%zu of %zu ranks could not be read in full%s", partly, looks->count,
+                 refused ? "; row 'stacks' of 'lockstep doctor' says what permission is missing"
+                         : "");
     return failed ? 3 : 0;
 }
 

@@ -68,7 +68,11 @@ static int link_access(const char *directory, struct control_url *url, struct pa
     int result = control_url_read(directory, url, err);
 
     if (result == -ENOENT)
-        return err_set(err, result, "no controller is running in %s", directory);
+        return err_set(
+            err, result,
+            "no controller is running in %s; of a run that is over, 'lockstep report RUN "
+            "-o FILE' saves the page",
+            directory);
     if (result == 0)
         result = path_join(cert, directory, "tls/cert.pem", err);
     if (result < 0 || url->token.text[0])

@@ -92,6 +92,8 @@ static int install_read(struct install *install, struct err *err)
                            NULL };
     int result = slurm_call(argv, SLURM_CALL_NS, &install->answer, err);
 
+    if (result < 0)
+        err_wrap(err, result, "run this on a machine of the cluster, where scontrol works");
     for (size_t i = 0; result == 0 && i < MIN(slurm_want_count, (size_t)INSTALL_WANTS); i++)
         result =
             slurm_config_compare(install->answer.text, install->answer.size, install->settings->dir,

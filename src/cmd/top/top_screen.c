@@ -158,6 +158,18 @@ static const char *top_state(const struct top_screen *screen, const struct live_
     return screen->alive ? "running" : "no writer";
 }
 
+static bool top_stands_still(const struct live_run *live)
+{
+    for (size_t i = 0; i < live->verdicts; i++) {
+        const struct verdict *verdict = &live->verdict[i];
+
+        if (!verdict->until_real_ns &&
+            (verdict->kind == VERDICT_HANG || verdict->kind == VERDICT_DESYNC))
+            return true;
+    }
+    return false;
+}
+
 static void top_put_title(struct top_screen *screen, struct live_run *live)
 {
     uint32_t wanted = MAX(live->ranks_wanted, (uint32_t)live->ranks);
@@ -166,7 +178,9 @@ static void top_put_title(struct top_screen *screen, struct live_run *live)
 
     if (live->newest)
         snprintf(more, sizeof(more), "  step %" PRIu64, live->newest - 1);
-    if (!isnan(pace))
+    if (!live->ended && top_stands_still(live))
+        snprintf(more + strlen(more), sizeof(more) - strlen(more), "  no progress");
+    else if (!isnan(pace))
         snprintf(more + strlen(more), sizeof(more) - strlen(more), "  %.2f steps/s", pace);
     if (live->attempts > 1)
         snprintf(more + strlen(more), sizeof(more) - strlen(more), "  restarts %" PRIu32,

@@ -229,12 +229,24 @@ static int why_foreign(const char *const *what, size_t count, const struct why_s
     return result;
 }
 
-/* Not a directory, so not a run, and not a name of one. */
+/* A program and the run of it often have one name. */
+static bool why_names_run(const char *what)
+{
+    struct path run;
+    const char *slash;
+
+    return !strchr(what, '/') && paths_find(what, &run, NULL) == 0 &&
+           (slash = strrchr(run.text, '/')) && strcmp(slash + 1, what) == 0;
+}
+
+/* Not a directory, so not a run, and not the whole name of one. */
 static bool why_is_file(const char *what)
 {
     struct stat found;
 
-    return what && (strcmp(what, "-") == 0 || (stat(what, &found) == 0 && !S_ISDIR(found.st_mode)));
+    if (!what || strcmp(what, "-") == 0)
+        return what;
+    return stat(what, &found) == 0 && !S_ISDIR(found.st_mode) && !why_names_run(what);
 }
 
 static int why_several(const char *const *what, size_t count, const struct why_settings *settings)
@@ -249,6 +261,13 @@ static int why_several(const char *const *what, size_t count, const struct why_s
     result = why_foreign(what, count, settings, &err);
     if (result >= 0)
         return result;
+    for (size_t i = 0; result == -ENOENT && i < count; i++) {
+        struct path run;
+
+        if (access(what[i], F_OK) < 0 && paths_find(what[i], &run, NULL) == 0)
+            result = err_set(&err, -EINVAL,
+                             "%s is a run: give one run, or only files and directories", what[i]);
+    }
     log_error("%s", err.text);
     return result == -EACCES || result == -ENOMEM ? 3 : 2;
 }

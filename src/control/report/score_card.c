@@ -53,6 +53,8 @@ struct score_builder {
     uint32_t split;                        /* tp x pp; 0: no rank has a layout */
     int64_t submit_real_ns, start_real_ns; /* of the scheduler's job; 0: not known */
     int64_t begin_real_ns, attempt_begin_ns, first_attempt_ns, end_real_ns;
+    char node[FACT_NAME]; /* of a rank */
+    bool several_nodes;
     bool launched, in_attempt;
 };
 
@@ -171,6 +173,13 @@ static int score_take_step(struct score_builder *builder, uint64_t sender, struc
     return 0;
 }
 
+static void score_take_node(struct score_builder *builder, const struct fact_ring *ring)
+{
+    if (!builder->node[0])
+        snprintf(builder->node, sizeof(builder->node), "%s", ring->node);
+    builder->several_nodes |= strcmp(builder->node, ring->node) != 0;
+}
+
 static void score_take_layout(struct score_builder *builder, const struct fact_ring *ring)
 {
     if (ring->has_layout)
@@ -211,8 +220,10 @@ static int score_take_frame(void *arg, const struct frame *frame, struct err *er
             result = -ENOMEM;
         break;
     case FRAME_RING:
-        if (fact_ring_get(in, &ring) == 0)
+        if (fact_ring_get(in, &ring) == 0) {
             score_take_layout(builder, &ring);
+            score_take_node(builder, &ring);
+        }
         break;
     case FRAME_RUN:
         if (fact_run_get(in, &run) == 0)
@@ -571,14 +582,16 @@ static int score_compare_saving(const void *a, const void *b)
     return strcmp(left->what, right->what);
 }
 
-/* By node and by layer: a verdict that names several nodes is not any one's. */
-static void score_savings(struct score_card *card, const struct verdict *verdict, size_t count)
+/* By node and by layer: a verdict that names several nodes is not any one's, and without its only node there is no run. */
+static void score_savings(const struct score_builder *builder, const struct verdict *verdict,
+                          size_t count)
 {
+    struct score_card *card = builder->card;
     struct score_saving list[64];
     size_t used = 0;
 
     for (size_t i = 0; i < count && verdict[i].gpu_seconds > 0; i++) {
-        if (verdict[i].node_count == 1)
+        if (verdict[i].node_count == 1 && builder->several_nodes)
             score_add_saving(list, &used, COUNT(list), "node", verdict[i].node[0],
                              verdict[i].gpu_seconds);
         score_add_saving(list, &used, COUNT(list), "faults of layer",
@@ -595,7 +608,6 @@ static void score_verdicts(struct score_card *card, struct verdict *verdict, siz
         qsort(verdict, count, sizeof(*verdict), score_compare_cost);
     for (size_t i = 0; i < MIN(count, (size_t)SCORE_DEAREST) && verdict[i].gpu_seconds > 0; i++)
         card->dearest[card->dearest_count++] = verdict[i];
-    score_savings(card, verdict, count);
 }
 
 static void score_ledger(struct score_card *card)
@@ -655,6 +667,7 @@ int score_card_read(const char *run_dir, const struct score_question *question,
         result = run_frames_each(run_dir, score_take_frame, &builder, err);
     if (result < 0)
         return result;
+    score_savings(&builder, summary.verdict, summary.verdicts);
     scratch = calloc(builder.steps + 1, sizeof(*scratch));
     if (!scratch)
         return err_nomem(err);

@@ -46,6 +46,29 @@ static bool tone_is_low(const struct log_line *line)
            (line->level == LINE_WARNING && !line_find(line, " NET/OFI "));
 }
 
+/* "(attempt 1 of 5)", "Retry 2/3": another try follows; the last one is an error. */
+static bool tone_has_another_try(const struct log_line *line)
+{
+    static const char *const words[] = { "attempt", "Attempt", "retry", "Retry" };
+
+    for (size_t i = 0; i < COUNT(words); i++) {
+        int64_t tried, tries;
+        const char *at = line_find(line, words[i]);
+
+        if (!at || !line_number(at += strlen(words[i]), line->end, &tried))
+            continue;
+        while (at < line->end && (isdigit((unsigned char)*at) || (*at && strchr(" :=", *at))))
+            at++;
+        if (line->end - at > 3 && memcmp(at, "of ", 3) == 0)
+            at += 2;
+        else if (at == line->end || *at++ != '/')
+            continue;
+        if (line_number(at, line->end, &tries) && tried >= 0 && tried < tries)
+            return true;
+    }
+    return false;
+}
+
 static bool tone_is_handled(const struct log_line *line)
 {
     static const char *const handled[] = {
@@ -82,7 +105,7 @@ static bool tone_is_handled(const struct log_line *line)
         if (pattern_fits(handled[i], line->text, line->end, NULL))
             return true;
     }
-    return false;
+    return tone_has_another_try(line);
 }
 
 enum line_tone line_tone(const struct log_line *line)

@@ -530,10 +530,10 @@ static void save_notes(struct saved_page *save, size_t timelines)
     if (columns > SAVE_STEPS)
         save_note(save, "Numbers of single steps are saved for the newest %d of %" PRIu64 ".",
                   SAVE_STEPS, columns);
-    save_note(
-        save,
-        "Timelines are saved for %zu steps, those of verdicts; 'lockstep trace export' has others.",
-        timelines);
+    save_note(save,
+              "Timelines are saved for %zu step%s, those of verdicts; 'lockstep trace export' has "
+              "others.",
+              timelines, timelines == 1 ? "" : "s");
 }
 
 static int save_collect(struct saved_page *save, const char *run_dir, struct err *err)

@@ -67,9 +67,11 @@ static const char *pattern_recovery(const struct kernel_event *event)
     }
 }
 
-/* What helps depends on which memory was used up. */
-static const char *pattern_oom_advice(const struct kernel_event *event)
+/* What helps depends on which memory was used up, or is faulty. */
+static const char *pattern_memory_advice(const struct kernel_event *event)
 {
+    if (event->kind == FINDING_XID && event->layer == LAYER_GPU_MEMORY)
+        return "Reset the GPU; replace it if row remapping failed.";
     if (event->kind != FINDING_OOM || !event->more)
         return NULL;
     if (strcmp(event->more, KERNEL_OOM_CGROUP) == 0)
@@ -98,7 +100,7 @@ bool pattern_kernel_event(struct kernel_reader *reader, const struct log_line *l
         return false;
     pattern_trace_back(&found);
     recovery = pattern_recovery(&found);
-    event->advice = recovery ? recovery : pattern_oom_advice(&found);
+    event->advice = recovery ? recovery : pattern_memory_advice(&found);
     if ((found.layer == LAYER_UNKNOWN && !recovery) || found.origin == FINDING_FROM_USER ||
         (found.severity < FINDING_ERROR && found.kind != FINDING_XID))
         return false;
