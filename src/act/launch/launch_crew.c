@@ -212,7 +212,7 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     self->mono_ns = now_ns;
     self->real_ns = time_real_ns();
     if (launcher_log_member(launch->log, self, &number, &err) < 0) {
-        output_message(launch->output, "%s; the controller does not hear of this node", err.text);
+        output_message(launch->output, "%s; the controller is not informed of this node", err.text);
     } else {
         crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, boot_ns };
     }

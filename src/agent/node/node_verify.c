@@ -77,11 +77,6 @@ void node_verify_destroy(struct node_verify *verify)
     free(verify);
 }
 
-bool node_verify_is_active(const struct node_verify *verify)
-{
-    return verify->phase != VERIFY_IDLE;
-}
-
 int node_verify_begin(struct node_verify *verify, int64_t argument, int64_t now_ns)
 {
     int64_t stage = VERIFY_STAGE_OF(argument);

@@ -423,7 +423,7 @@ static void score_learning(struct score_builder *builder, double *scratch)
     card->learning_velocity = card->learning_velocity_per_money = NAN;
     card->loss_first = card->loss_last = NAN;
     if (count < 2 || hours <= 0) {
-        const char *why = count < 2 ? "fewer than two losses were reported (lockstep_probe_metric)"
+        const char *why = count < 2 ? "fewer than two losses were reported (lockstep_metric_put)"
                                     : "the run has no ledger";
 
         score_set_unknown(card, "learning_velocity", "%s", why);
@@ -454,8 +454,8 @@ static void score_mfu(struct score_builder *builder)
     card->tokens_per_second = card->mfu = NAN;
     if (!builder->token_steps || seconds <= 0) {
         score_set_unknown(card, "tokens_per_second",
-                          "no rank reported its tokens (lockstep_probe_metric)");
-        score_set_unknown(card, "mfu", "no rank reported its tokens (lockstep_probe_metric)");
+                          "no rank reported its tokens (lockstep_metric_put)");
+        score_set_unknown(card, "mfu", "no rank reported its tokens (lockstep_metric_put)");
         return;
     }
     /* Per rank and second, times the ranks, over those that process the same tokens. */
