@@ -1,4 +1,4 @@
-/* meet.h - where the launchers of a job meet if there is no site's controller: one of them has it.
+/* job_rendezvous.h - where the launchers of a job meet if there is no site's controller: one of them has it.
  *
  * All launchers are given the same endpoints, HOST:PORT[,HOST:PORT...], or find them in Slurm's variables, and the same key.  The
  * launcher on whose machine the first address is leads: it starts a controller there, for this run alone.  All launchers, the
@@ -10,8 +10,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_ACT_MEET_H
-#define LOCKSTEP_ACT_MEET_H
+#ifndef LOCKSTEP_ACT_JOB_RENDEZVOUS_H
+#define LOCKSTEP_ACT_JOB_RENDEZVOUS_H
 
 #include <stdbool.h>
 
@@ -20,33 +20,34 @@
 #include "act/run_directory.h"
 #include "core/err.h"
 
-#define MEET_KEY_VARIABLE "LOCKSTEP_JOB_KEY"
+#define RENDEZVOUS_KEY_VARIABLE "LOCKSTEP_JOB_KEY"
 
-struct meet;
+struct job_rendezvous;
 
 /* Sets the variables of the environment by which agents and sender find the controller, and takes the key out of it: ranks need
  * none.  -errno with a sentence.
  */
-int meet_open(const struct launch_plan *plan, const struct run_directory *run_dir,
-              struct meet **ret, struct err *err);
-void meet_close(struct meet *meet); /* NULL is fine */
+int job_rendezvous_open(const struct launch_plan *plan, const struct run_directory *run_dir,
+                        struct job_rendezvous **ret, struct err *err);
+void job_rendezvous_close(struct job_rendezvous *rendezvous); /* NULL is fine */
 /* The controller that may have to be started here; NULL: never. */
-const struct daemons_lead *meet_lead(const struct meet *meet);
-bool meet_leads(const struct meet *meet); /* it has to be, now */
-const char *meet_url(const struct meet *meet);
-uint32_t meet_quorum(const struct meet *meet); /* 0: there is one endpoint */
+const struct daemons_lead *job_rendezvous_lead(const struct job_rendezvous *rendezvous);
+bool job_rendezvous_leads(const struct job_rendezvous *rendezvous); /* it has to be, now */
+const char *job_rendezvous_url(const struct job_rendezvous *rendezvous);
+/* 0: there is one endpoint. */
+uint32_t job_rendezvous_quorum(const struct job_rendezvous *rendezvous);
 /* To the next endpoint.  False: there is none. */
-bool meet_move(struct meet *meet);
+bool job_rendezvous_move(struct job_rendezvous *rendezvous);
 /* Hosts of endpoints where nobody answered any more; NULL: there is no i-th. */
-const char *meet_left_behind(const struct meet *meet, size_t i);
+const char *job_rendezvous_left_behind(const struct job_rendezvous *rendezvous, size_t i);
 /* The name by which the others reach this machine; NULL: it does not lead, or the endpoint is an address. */
-const char *meet_name(const struct meet *meet);
+const char *job_rendezvous_name(const struct job_rendezvous *rendezvous);
 
 /* In a job of Slurm: "n001:12345,n002:12345", which all launchers of the step find alike.  False: this is none. */
-bool meet_slurm_endpoint(char *ret, size_t room);
+bool job_rendezvous_slurm_endpoint(char *ret, size_t room);
 /* "n[001-002],m3" and 9 make "n001:9,n002:9,m3:9".  False: it is none, or too long. */
-bool meet_hosts(const char *names, unsigned port, char *ret, size_t room);
+bool job_rendezvous_hosts(const char *names, unsigned port, char *ret, size_t room);
 /* A name for the run that all launchers of the step find alike; false: not in a job of Slurm. */
-bool meet_slurm_name(char ret[static 64]);
+bool job_rendezvous_slurm_name(char ret[static 64]);
 
 #endif
