@@ -364,11 +364,12 @@ static void score_queue(struct score_builder *builder, int64_t begin_ns)
     if (submit_ns && start_ns >= submit_ns)
         card->queue_seconds = (double)(start_ns - submit_ns) / 1e9;
     else
-        score_set_unknown(card, "queue_seconds", "no scheduler said when the job was submitted");
+        score_set_unknown(card, "queue_seconds",
+                          "no scheduler recorded when the job was submitted");
     if (start_ns && begin_ns >= start_ns)
         card->prolog_seconds = (double)(begin_ns - start_ns) / 1e9;
     else
-        score_set_unknown(card, "prolog_seconds", "no scheduler said when the job was started");
+        score_set_unknown(card, "prolog_seconds", "no scheduler recorded when the job was started");
 }
 
 static void score_start(struct score_builder *builder)
