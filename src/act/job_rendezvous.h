@@ -4,8 +4,8 @@
  * launcher on whose machine the first address is leads: it starts a controller there, for this run alone.  All launchers, the
  * leading one too, then are launchers of a site (base/net/job_key.h has why they trust each other).
  *
- * With several endpoints each launcher must have one of them.  When the controller is not heard of for two leases, all go on to
- * the next endpoint.  No attempt starts with half of the launchers or fewer, so that two controllers that do not hear of each
+ * With several endpoints each launcher must have one of them.  When the controller is silent for two leases, all go on to
+ * the next endpoint.  No attempt starts with half of the launchers or fewer, so that two controllers that do not know of each
  * other never both start one.
  *
  * SPDX-License-Identifier: Apache-2.0

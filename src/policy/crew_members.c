@@ -2,7 +2,7 @@
  *
  * A launcher is known by the name of its node and by its life, a random number.  Another life on the same node means that the
  * launcher was started again, or that two nodes have one name.  Only time tells: the newcomer takes the place when the one
- * before has left or is lost, and is refused when the one before is still heard of.
+ * before has left or is lost, and is refused when the one before still sends messages.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,4 +1,4 @@
-/* node_verify.c - watch, run, and end when somebody comes.
+/* node_verify.c - watch, run, and end when a job comes.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
