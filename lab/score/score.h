@@ -1,7 +1,7 @@
 /* score.h - real runs, real faults, and an exact score of what was said about them.
  *
  * A case is one `lockstep demo` in processes of its own.  What should be said about a fault
- * stands in one table here, which no judge can see; what was really injected is told by the
+ * stands in one table here, which no judge can see; what was really injected is reported by the
  * trainers themselves.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-/* score_nccl.c - faults and healthy runs of jobs of whose devices is told what is told of one under NCCL.
+/* score_nccl.c - faults and healthy runs of jobs whose devices report what one under NCCL reports.
  *
  * No spans: stamps around phases and waits, and the times of operations in several communicators.
  *

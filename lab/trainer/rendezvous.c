@@ -54,7 +54,7 @@ static void rendezvous_fd_close(int *fd)
     *fd = -1;
 }
 
-void rendezvous_close(struct rendezvous *rendezvous)
+static void rendezvous_close(struct rendezvous *rendezvous)
 {
     if (!rendezvous)
         return;

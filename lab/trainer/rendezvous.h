@@ -24,8 +24,7 @@ struct rendezvous;
 
 int rendezvous_open(const struct rendezvous_config *config, struct rendezvous **ret,
                     struct err *err);
-void rendezvous_close(struct rendezvous *rendezvous);  /* connections given out stay open */
-void rendezvous_clean(struct rendezvous **rendezvous); /* for CLEAN */
+void rendezvous_clean(struct rendezvous **rendezvous); /* connections given out stay open */
 
 /* A connection to `peer` for `channel`; the higher rank connects, the lower accepts.  Both must
  * ask; the order does not matter.

@@ -1,4 +1,4 @@
-/* trainer_stamps.c - a device of which is told what is told of one under NCCL: stamps and operations, no spans.
+/* trainer_stamps.c - a device that reports what one under NCCL reports: stamps and operations, no spans.
  *
  * The device is modelled, so what it would have written into the ring is written for it, when its stream gets there.
  *

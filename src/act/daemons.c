@@ -128,6 +128,11 @@ void daemons_relay(struct daemons *daemons, struct output *output)
     daemons->relayed_to += line - text; /* a line that is not whole is read again */
 }
 
+bool daemons_relayed(const struct daemons *daemons)
+{
+    return daemons->relayed;
+}
+
 /* The controller of the job, for all of its launchers. */
 static void daemon_init_lead(struct daemon *daemon, const struct daemons_lead *lead)
 {

@@ -54,6 +54,7 @@ void daemons_move(struct daemons *daemons, const char *url, bool leads);
  * controller cannot be reached, and why.
  */
 void daemons_relay(struct daemons *daemons, struct output *output);
+bool daemons_relayed(const struct daemons *daemons); /* whether there was anything to print */
 void daemons_relay_skip(
     struct daemons *daemons); /* what it has logged so far is no news any more */
 /* The run is over: one that is dead just now is started once more, so that it can finish its work;

@@ -1,8 +1,8 @@
 /* crew.c - a job with one launcher on each node: when an attempt starts, stops and ends on all of them.
  *
  * Launchers report what their ranks do (wire/member.h); the orders are START, STOP and END.  Between two attempts there is a
- * moment in which nobody has ranks: the next one starts only when each launcher of the last one has said so, or was not
- * heard of for its whole lease.  A launcher ends its ranks when its reports were not acknowledged for a part of that lease,
+ * moment in which nobody has ranks: the next one starts only when each launcher of the last one has said so, or was
+ * silent for its whole lease.  A launcher ends its ranks when its reports were not acknowledged for a part of that lease,
  * so that no two attempts run at the same time, wherever the connection is cut.
  *
  * SPDX-License-Identifier: Apache-2.0

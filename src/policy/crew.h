@@ -28,7 +28,7 @@ struct crew_member {
     uint32_t former;  /* life before this one; 0: none */
     uint32_t refused; /* life of the newest rival that was; 0: none */
     int64_t heard_ns;
-    bool heard;    /* since the last tick */
+    bool reported; /* since the last tick */
     bool lost;     /* not heard of for its whole lease */
     bool gone;     /* the launcher that had ranks of this attempt is not this one */
     bool out;      /* gets no ranks any more */

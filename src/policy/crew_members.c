@@ -2,7 +2,7 @@
  *
  * A launcher is known by the name of its node and by its life, a random number.  Another life on the same node means that the
  * launcher was started again, or that two nodes have one name.  Only time tells: the newcomer takes the place when the one
- * before has left or is lost, and is refused when the one before is still heard of.
+ * before has left or is lost, and is refused when the one before still sends messages.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -44,7 +44,7 @@ void crew_replace(struct crew_member *member)
     member->out = false;
     member->last = member->rival;
     member->rival = (struct member){ 0 };
-    member->heard = true;
+    member->reported = true;
 }
 
 /* One that says it is on a node whose launcher is another one. */
@@ -79,7 +79,7 @@ int policy_member(struct policy *policy, const struct member *fact)
         return 0;
     }
     member->last = *fact;
-    member->heard = true;
+    member->reported = true;
     return 0;
 }
 
@@ -96,7 +96,7 @@ void crew_listen(struct policy_crew *crew, const struct policy_view *view)
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
-        if (member->heard || !member->heard_ns || (away && !member->lost))
+        if (member->reported || !member->heard_ns || (away && !member->lost))
             member->heard_ns = crew->clock_ns + 1; /* never 0 */
         member->lost = member->last.state != MEMBER_LEFT &&
                        crew->clock_ns - member->heard_ns > member->last.lease_ns;
@@ -145,10 +145,10 @@ void crew_refuse_rivals(struct policy *policy)
     for (size_t i = 0; i < crew->count; i++) {
         struct crew_member *member = &crew->member[i];
 
-        if (member->rival.life && member->heard &&
+        if (member->rival.life && member->reported &&
             crew->clock_ns - member->rival_ns > member->last.lease_ns / 2)
             crew_refuse(policy, member);
-        member->heard = false;
+        member->reported = false;
     }
 }
 

@@ -68,7 +68,7 @@ static struct {
     struct nccl_pair *event;
     _Atomic uint64_t events;
     struct {
-        _Atomic bool used, told; /* told: the other plugin knows it */
+        _Atomic bool used, added; /* added: the other plugin knows it */
         void *ours, *theirs;
     } comm[NEXT_COMMS];
     int mask, own_mask;    /* what each wants; the other's is given away by address */
@@ -319,7 +319,7 @@ void nccl_next_open(void **context, int *mask, const struct nccl_next_comm *comm
     if (ours)
         next.own_mask = *mask;
     next.comm[slot].ours = ours;
-    atomic_store(&next.comm[slot].told, next_init(&theirs, comm) == NCCL_SUCCESS);
+    atomic_store(&next.comm[slot].added, next_init(&theirs, comm) == NCCL_SUCCESS);
     next.comm[slot].theirs = theirs;
     atomic_store(&next.merged, mask);
     next_mask_merge();
@@ -342,7 +342,7 @@ int nccl_next_finalize(const struct nccl_own *own, void *context)
     if (slot == NEXT_COMMS)
         return NCCL_SUCCESS;
     own->finalize(next.comm[slot].ours);
-    if (atomic_load(&next.comm[slot].told))
+    if (atomic_load(&next.comm[slot].added))
         next.finalize(next.comm[slot].theirs);
     atomic_store(&next.comm[slot].used, false);
     return NCCL_SUCCESS;
@@ -425,7 +425,7 @@ int nccl_next_start(const struct nccl_own *own, void *context, void **handle, vo
     if (links.group)
         *links.group = groups.ours;
     own->start(next.comm[slot].ours, &ours, descr);
-    if (atomic_load(&next.comm[slot].told) && next_wants(links.type))
+    if (atomic_load(&next.comm[slot].added) && next_wants(links.type))
         theirs = next_start_theirs(next.comm[slot].theirs, descr, &links, parents, groups);
     *links.parent = parent;
     if (links.group)

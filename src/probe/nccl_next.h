@@ -1,8 +1,8 @@
-/* nccl_next.h - the profiler plugin that somebody else chose: called after ours, with all that it asks for.
+/* nccl_next.h - the profiler plugin that the user chose: called after ours, with all that it asks for.
  *
  * NCCL loads one plugin.  Where $LOCKSTEP_NCCL_NEXT names another, each event goes to both; what NCCL holds is then a number
  * for a pair, our handle and the other's.  Its tables may be of the version that NCCL calls us by, or older down to 4; of
- * version 3 only 3 itself.  One that cannot be loaded is said on stderr once, and the training goes on without it.
+ * version 3 only 3 itself.  One that cannot be loaded is reported on stderr once, and the training goes on without it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

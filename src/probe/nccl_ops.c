@@ -1,4 +1,4 @@
-/* nccl_ops.c - launches, and what the device tells of them.
+/* nccl_ops.c - launches, and what the device reports of them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

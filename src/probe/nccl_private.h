@@ -1,6 +1,6 @@
 /* nccl_private.h - what the files of the NCCL plugin share.
  *
- * One thread at a time launches in a communicator, another tells of its kernels.  The words that both touch are atomic,
+ * One thread at a time launches in a communicator, another reports its kernels.  The words that both touch are atomic,
  * and an op's number is the first of it to be erased and the last to be written: who finds it finds the rest.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -144,7 +144,7 @@ static int fabric_open(const struct sense_place *place, void **state, struct err
     struct fabric *fabric = calloc(1, sizeof(*fabric));
 
     if (!fabric)
-        return -ENOMEM;
+        return err_nomem(err);
     fabric->tree.root = place->root;
     fabric_list(fabric);
     if (!fabric->ports) {

@@ -69,7 +69,7 @@ static int host_open(const struct sense_place *place, void **state, struct err *
     char text[64];
 
     if (!host)
-        return -ENOMEM;
+        return err_nomem(err);
     host->tree.root = place->root;
     host->jobs = place->jobs;
     tree_list(&host->tree, "/sys/devices/system/edac/mc", host_controller, host);
@@ -87,7 +87,7 @@ static int host_open(const struct sense_place *place, void **state, struct err *
     host->cgroups = job_cgroups_create();
     if (!host->cgroups) {
         free(host);
-        return -ENOMEM;
+        return err_nomem(err);
     }
     *state = host;
     return 0;

@@ -67,7 +67,7 @@ static int kmsg_open(const struct sense_place *place, void **state, struct err *
     struct stat status;
 
     if (!kmsg)
-        return -ENOMEM;
+        return err_nomem(err);
     kmsg->fd = -1;
     snprintf(path, sizeof(path), "%s%s", place->kmsg ? "" : place->root,
              place->kmsg ? place->kmsg : "/dev/kmsg");
@@ -93,7 +93,7 @@ static int kmsg_open(const struct sense_place *place, void **state, struct err *
         return err_set(err, -errno, "%s: %m", path);
     kmsg->live = !kmsg->from_start && !kmsg->regular;
     if (bursts_create(&kmsg->bursts) < 0)
-        return -ENOMEM;
+        return err_nomem(err);
     kernel_reader_init(&kmsg->reader);
     *state = TAKE(kmsg);
     return 0;

@@ -42,7 +42,7 @@ static int leftovers_open(const struct sense_place *place, void **state, struct 
         return err_set(err, -ENODEV, "%s: not there", path);
     leftovers = calloc(1, sizeof(*leftovers));
     if (!leftovers)
-        return -ENOMEM;
+        return err_nomem(err);
     leftovers->tree.root = place->root;
     *state = leftovers;
     return 0;

@@ -83,13 +83,13 @@ static int metadata_open(const struct sense_place *place, void **state, struct e
     int size;
 
     if (!metadata)
-        return -ENOMEM;
+        return err_nomem(err);
     metadata->tree.root = place->root;
     metadata->jobs = place->jobs;
     metadata->text = malloc(TEXT_BYTES);
     if (!metadata->text) {
         metadata_close(metadata);
-        return -ENOMEM;
+        return err_nomem(err);
     }
     for (size_t i = 0; i < COUNT(lustre_folders); i++)
         lustre |= tree_list(&metadata->tree, lustre_folders[i], metadata_nothing, NULL) > 0;

@@ -111,7 +111,7 @@ static int pcie_open(const struct sense_place *place, void **state, struct err *
     int result;
 
     if (!pcie)
-        return -ENOMEM;
+        return err_nomem(err);
     pcie->tree.root = place->root;
     result = tree_list(&pcie->tree, "/sys/bus/pci/devices", pcie_found, pcie);
     if (result < 0 || !pcie->devices) {

@@ -54,7 +54,7 @@ static int storage_open(const struct sense_place *place, void **state, struct er
     char text[64];
 
     if (!storage)
-        return -ENOMEM;
+        return err_nomem(err);
     storage->tree.root = place->root;
     storage->jobs = place->jobs;
     if (tree_read(&storage->tree, text, sizeof(text), "/proc/diskstats") < 0) {
@@ -64,7 +64,7 @@ static int storage_open(const struct sense_place *place, void **state, struct er
     storage->used = job_disks_create();
     if (!storage->used) {
         free(storage);
-        return -ENOMEM;
+        return err_nomem(err);
     }
     *state = storage;
     return 0;

@@ -39,7 +39,8 @@ static bool summary_is_lost(const struct ledger *ledger, int bucket)
     }
 }
 
-double run_summary_lost_share(const struct run_summary *summary)
+/* What went to no fault that was found, of the time since start-up; 0: less than a tenth, or there are verdicts. */
+static double run_summary_lost_share(const struct run_summary *summary)
 {
     const struct ledger *ledger = &summary->ledger;
     double lost = 0, all = 0;
@@ -55,7 +56,8 @@ double run_summary_lost_share(const struct run_summary *summary)
     return lost > LOST_SHARE * all ? lost / all : 0;
 }
 
-double run_summary_standstill(const struct run_summary *summary)
+/* Seconds for which no rank advanced, to the end that somebody else caused or to now; 0: not so, or a verdict explains it. */
+static double run_summary_standstill(const struct run_summary *summary)
 {
     bool by_itself = summary->ended && !summary->stopped;
 

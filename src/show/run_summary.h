@@ -120,10 +120,6 @@ void run_summary_text(const struct run_summary *summary, const struct show_style
 void run_summary_end_text(const struct run_summary *summary, const struct show_style *style,
                           FILE *out);
 
-/* What went to no fault that was found, of the time since start-up; 0: less than a tenth, or there are verdicts. */
-double run_summary_lost_share(const struct run_summary *summary);
-/* Seconds for which no rank advanced, to the end that somebody else caused or to now; 0: not so, or a verdict explains it. */
-double run_summary_standstill(const struct run_summary *summary);
 /* 0 nothing wrong, 1 a verdict or a reason for its end, 3 cannot tell: no step was seen, or an end, a standstill or a loss of time that
  * nothing explains.
  */

@@ -13,8 +13,9 @@
 #include "show/ledger_view.h"
 #include "show/verdict_view.h"
 
-const char score_mfu_formula[] = "tokens x FLOP per token / (tp x pp x GPU-seconds of the steps "
-                                 "that processed them x peak FLOP/s of a GPU)";
+static const char score_mfu_formula[] =
+    "tokens x FLOP per token / (tp x pp x GPU-seconds of the steps "
+    "that processed them x peak FLOP/s of a GPU)";
 
 /* Figures that others have published, for comparison.  None is a measurement of this run. */
 static const struct {

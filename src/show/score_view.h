@@ -66,8 +66,6 @@ struct score_card {
     uint32_t unknown_count;
 };
 
-extern const char score_mfu_formula[];
-
 /* Says why a field is not known; the first reason stays. */
 void score_set_unknown(struct score_card *card, const char *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

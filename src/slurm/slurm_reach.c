@@ -48,7 +48,7 @@ static int reach_connect(const struct addrinfo *at, int64_t until_ns)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 ? errno : error;
 }
 
-enum slurm_reach slurm_reach_address(const char *address, const char *port)
+static enum slurm_reach slurm_reach_address(const char *address, const char *port)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     CLEAN(reach_free) struct addrinfo *list = NULL;

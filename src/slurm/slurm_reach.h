@@ -15,7 +15,5 @@ enum slurm_reach {
 
 /* Three seconds at most, beside a call of scontrol.  `ret`: one sentence. */
 enum slurm_reach slurm_reach(const char *node, char *ret, size_t room);
-/* The same for an address. */
-enum slurm_reach slurm_reach_address(const char *address, const char *port);
 
 #endif

@@ -1,6 +1,6 @@
 /* slurm_site.h - takes a node out of Slurm's hands and gives it back: drain, undrain, down.  It needs an operator's rights.
  *
- * Each call looks first, and changes only what is as expected: a node that somebody else drained stays as it is, and only a node that is
+ * Each call looks first, and changes only what is as expected: a node that others drained stays as it is, and only a node that is
  * still drained with exactly our reason is given back.  It looks again afterwards, so a call whose answer was lost is known to have
  * worked, or is reported as not known.  Calls block, each scontrol for SLURM_CALL_NS at most.
  *

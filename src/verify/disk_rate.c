@@ -18,7 +18,7 @@
 #include "core/time.h"
 #include "verify/checks.h"
 #include "verify/measured.h"
-#include "verify/others.h"
+#include "verify/other_load.h"
 
 #define BLOCK ((size_t)4 << 20)
 #define ALIGN 4096
@@ -130,10 +130,10 @@ static int disk_measure(struct disk_test *test, const struct verify_place *place
 {
     double written = 0, read = 0, syncs = 0;
     size_t first = report->count;
-    struct others others;
+    struct other_load load;
     int result = disk_open(test, err);
 
-    others_begin(&others, place->root, test->dir);
+    other_load_begin(&load, place->root, test->dir);
     if (result == 0)
         result = disk_write(test, &written, err);
     if (result == 0)
@@ -145,7 +145,7 @@ static int disk_measure(struct disk_test *test, const struct verify_place *place
     measured_result(report, place->profile, "disk-write", test->dir, written / 1e9, "GB/s");
     measured_result(report, place->profile, "disk-read", test->dir, read / 1e9, "GB/s");
     measured_result(report, place->profile, "disk-syncs", test->dir, syncs, "1/s");
-    others_judge(&others, 2 * (uint64_t)test->bytes, report, first);
+    other_load_judge(&load, 2 * (uint64_t)test->bytes, report, first);
     if (!test->direct)
         verify_result(
             report, CHECK_LIMITED, test->dir,

@@ -1,6 +1,6 @@
 /* inspection.h - one look at all that this node reports of itself, as health checks.
  *
- * Every sensor is opened anew and read for a few seconds; each that is on this node gives a check with the stage "inspect".
+ * Every sensor is opened again and read for a few seconds; each that is on this node gives a check with the stage "inspect".
  * It reads, and changes nothing.  What a program wrote, or did, says nothing about the node.
  *
  * SPDX-License-Identifier: Apache-2.0

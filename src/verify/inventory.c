@@ -44,7 +44,8 @@ static void inventory_add(struct inventory *inventory, const char *name, const c
     va_end(args);
 }
 
-const char *inventory_fact(const struct inventory *inventory, const char *name)
+/* NULL: none */
+static const char *inventory_fact(const struct inventory *inventory, const char *name)
 {
     for (size_t i = 0; i < inventory->count; i++) {
         if (strcmp(inventory->fact[i].name, name) == 0)

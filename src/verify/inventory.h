@@ -20,7 +20,6 @@ struct inventory {
 };
 
 void inventory_read(const char *root, struct inventory *ret);
-const char *inventory_fact(const struct inventory *inventory, const char *name); /* NULL: none */
 /* A result for each difference, or one that nothing differs. */
 void inventory_compare(const struct inventory *inventory, const struct machine_profile *profile,
                        struct verify_report *report);

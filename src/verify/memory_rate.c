@@ -15,7 +15,7 @@
 #include "core/time.h"
 #include "verify/checks.h"
 #include "verify/measured.h"
-#include "verify/others.h"
+#include "verify/other_load.h"
 
 #define BUFFER_MAX ((size_t)32 << 20) /* larger than a core's share of the caches */
 #define BUFFER_MIN ((size_t)1 << 20)
@@ -109,13 +109,13 @@ static void memory_rate_run(const struct verify_place *place, struct verify_repo
     size_t count = (size_t)MIN(MAX(cpus, 1L), (long)WORKERS_MAX);
     CLEAN(free_clean) struct memory_worker *worker = calloc(count, sizeof(*worker));
     size_t bytes = memory_buffer_bytes(count);
-    struct others others;
+    struct other_load load;
 
     if (!worker) {
         verify_result(report, CHECK_UNKNOWN, "", "not enough memory");
         return;
     }
-    others_begin(&others, place->root, NULL);
+    other_load_begin(&load, place->root, NULL);
     for (size_t i = 0; i < count; i++) {
         worker[i].bytes = bytes;
         worker[i].time_ns = place->stage >= VERIFY_DEEP ? 10 * NS_PER_S : 2 * NS_PER_S;
@@ -128,7 +128,7 @@ static void memory_rate_run(const struct verify_place *place, struct verify_repo
             pthread_join(worker[i].thread, NULL);
     }
     memory_report(worker, count, place, report);
-    others_judge(&others, 0, report, 0);
+    other_load_judge(&load, 0, report, 0);
 }
 
 const struct verify_check check_memory_rate = {

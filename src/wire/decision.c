@@ -94,11 +94,6 @@ unsigned target_kind_of(const char *name)
     return field_number(target_names, COUNT(target_names), name);
 }
 
-unsigned decision_state_of(const char *name)
-{
-    return field_number(state_names, COUNT(state_names), name);
-}
-
 void decision_identify(struct decision *decision, const char *run)
 {
     uint64_t id = hash64(decision->action, run, strlen(run));

@@ -98,7 +98,6 @@ const char *target_kind_name(unsigned kind);
 const char *decision_state_name(unsigned state);
 unsigned action_of(const char *name); /* 0: no such name, or "none" */
 unsigned target_kind_of(const char *name);
-unsigned decision_state_of(const char *name);
 
 /* Sets the id: of `run` and all fields but the state, the estimates and the reason. */
 void decision_identify(struct decision *decision, const char *run);

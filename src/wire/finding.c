@@ -98,21 +98,6 @@ unsigned finding_kind_of(const char *name)
     return field_number(kind_names, COUNT(kind_names), name);
 }
 
-unsigned finding_class_of(const char *name)
-{
-    return field_number(class_names, COUNT(class_names), name);
-}
-
-unsigned finding_severity_of(const char *name)
-{
-    return field_number(severity_names, COUNT(severity_names), name);
-}
-
-unsigned finding_origin_of(const char *name)
-{
-    return field_number(origin_names, COUNT(origin_names), name);
-}
-
 /* By the monotonic clock where it is known: the kernel keeps that time with a line, while the time of the day is
  * computed again, and differs a little, whenever the line is read.
  */

@@ -106,9 +106,6 @@ const char *finding_class_name(unsigned class);
 const char *finding_severity_name(unsigned severity);
 const char *finding_origin_name(unsigned origin);
 unsigned finding_kind_of(const char *name); /* 0: no such name */
-unsigned finding_class_of(const char *name);
-unsigned finding_severity_of(const char *name);
-unsigned finding_origin_of(const char *name);
 
 /* What a leading indicator foretells: the end of its text, behind "forecast: "; NULL: it is none. */
 #define FINDING_FORECAST "forecast: "

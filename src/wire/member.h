@@ -2,7 +2,7 @@
  *
  * Each launcher writes one of these when its state changes, and else several times within its lease, so that the controller
  * knows that it lives.  A launcher that the controller has not acknowledged for some part of the lease ends its ranks; one that the
- * controller has not heard of for the whole lease is lost, and by then has no ranks.
+ * controller received nothing from for the whole lease is lost, and by then has no ranks.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /* node_life.h - where a node is in its life at a site, and what is remembered of it.
  *
- * The site's core writes one frame for each change; the newest one of a node has all of its memory, so a log that begins anew
+ * The site's core writes one frame for each change; the newest one of a node has all of its memory, so a log that starts over
  * begins with it.
  *
  * SPDX-License-Identifier: Apache-2.0

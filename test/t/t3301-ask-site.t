@@ -56,6 +56,15 @@ exits 0 "diff fetches both logs" ask diff slow fast
 has "and compares them" 'the program is the same' "$TAP/out"
 exits 1 "in both directions" ask diff fast slow
 has "the system is slower" 'the system, or the code between them, is slower' "$TAP/out"
+loud() # CONTROLLER NAME: a run without --quiet
+{
+    env LOCKSTEP_STATE="$TAP/user" LOCKSTEP_TOKEN_FILE="$site/tokens/launch.token" "$LOCKSTEP" run --control "$1" --name "$2" -- true
+}
+exits 0 "a run that prints its messages" loud "$url" loud
+has "ends with where its verdicts are" "^lockstep run: verdicts are at the controller: lockstep why loud --control $url\$" "$TAP/err"
+exits 0 "one whose controller cannot be reached" loud http://127.0.0.1:1 alone
+lacks "does not send its user there" "verdicts are at the controller" "$TAP/err"
+
 is "nothing is left behind" "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'lockstep-log-*' -newer "$TAP/plan" -user "$(id -u)" | wc -l)" 0
 
 # A machine of a larger run: its spools, and those of no other machine.

@@ -15,11 +15,16 @@ done
 site_stop
 "$BUILD/test/frames" make 16000 1 >"$TAP/one"
 
-# The controller is stopped as soon as it answers: reading has not come far.
-site_start --run-memory 0
-loading=$(show metrics | sed -n 's/^lockstep_runs_loading \([0-9]*\)$/\1/p')
+# Both questions come as soon as it answers: reading has not come far.  On a machine with other work the log may have been
+# read before the second one; then the controller starts again.
+for _ in 1 2 3 4 5; do
+    site_start --run-memory 0
+    loading=$(show metrics | sed -n 's/^lockstep_runs_loading \([0-9]*\)$/\1/p')
+    last=$(post long "$TAP/one")
+    [ "$loading $last" != "1 503" ] || break
+    site_stop
+done
 is "it answers while a log is being read" "$loading" 1
-last=$(post long "$TAP/one")
 is "facts of that run have to wait" "$last" 503
 has "and it is said why" 'its log is being read, [0-9]+ of [0-9]+ bytes so far' "$TAP/out"
 is "another run begins" "$(register other)" 200

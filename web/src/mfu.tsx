@@ -51,7 +51,7 @@ export function utilization(list: Step[], split: number, parameters: number, pea
     time += period(step, list[i + 1]);
     counted++;
   });
-  if (!counted || time <= 0) return { share: null, steps: 0, why: 'no rank reported its tokens (lockstep_probe_metric)' };
+  if (!counted || time <= 0) return { share: null, steps: 0, why: 'no rank reported its tokens (lockstep_metric_put)' };
   if (!(parameters > 0 && peak > 0)) return { share: null, steps: counted, why: 'enter the size of the model and the peak of a GPU' };
   return { share: (tokens * FLOP_PER_PARAMETER * parameters * 1e9) / (split * time * peak * 1e12), steps: counted, why: '' };
 }

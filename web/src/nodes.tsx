@@ -26,7 +26,7 @@ function stateOf(n: Node, alive: boolean): { mark: string; text: string } {
   if (site && (site.state === 'failed' || site.state === 'limited')) return { mark: MARKS[site.state], text: `${site.state}${site.why ? `: ${site.why}` : ''}` };
   if (failed.length) return { mark: 'bad', text: `check failed: ${failed[0].name}` };
   if (silent) return { mark: 'unknown', text: 'silent' };
-  if (!n.heard_time) return { mark: 'unknown', text: 'never heard' };
+  if (!n.heard_time) return { mark: 'unknown', text: 'no message yet' };
   const text = alive ? 'reports' : 'run ended';
   if (results.some((c) => c.state === 'ok')) return { mark: 'ok', text };
   return { mark: 'unknown', text: checks.value.length < CHECKS_READ ? `${text}, not checked` : text }; // else older checks are not known here

@@ -168,7 +168,7 @@ export function health(w: Why | null): { state: string; title: string; text: str
     return { state: stops ? 'bad' : 'warn', title: wrong.length === 1 ? '1 open verdict' : `${wrong.length} open verdicts`, text: sentence(wrong[0]) };
   }
   if (w.unexplained) return { state: 'unknown', title: 'Cannot tell', text: 'The run ended badly and no verdict explains why.' };
-  if (!steps) return { state: 'unknown', title: 'Cannot tell', text: 'No step was observed, so nothing can be said about the speed of the job.' };
+  if (!steps) return { state: 'unknown', title: 'Cannot tell', text: 'No step was observed, so the speed of the job is not known.' };
   if (w.standstill_seconds) return { state: 'unknown', title: 'Cannot tell', text: `No rank ${w.alive ? 'has' : 'had'} advanced for ${seconds(w.standstill_seconds)}${w.alive ? '' : ' when it ended'}, and no verdict explains why.` };
   if (w.lost_share) return { state: 'unknown', title: 'Cannot tell', text: `${percent(w.lost_share)} of the GPU time since start-up was lost, and no verdict explains why.` };
   const over = w.verdicts.length;

@@ -431,7 +431,7 @@ int noise_job_run(const struct noise_job_settings *settings, struct noise_job_re
 
     *ret = (struct noise_job_result){ 0 };
     if (!job)
-        return err_set(err, -ENOMEM, "no memory");
+        return err_nomem(err);
     job->settings = settings;
     job->result = ret;
     result = job_init(job);

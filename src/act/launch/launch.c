@@ -347,7 +347,7 @@ static void launch_watchers(struct launch *launch)
     if (daemons_create(&run_dir->file.layout, run_dir->directory.text,
                        (struct daemons_wanted){ .remote = launch->plan->remote,
                                                 .alert = launch->plan->alert,
-                                                .lead = meet_lead(launch->meet) },
+                                                .lead = job_rendezvous_lead(launch->rendezvous) },
                        &launch->daemons) < 0)
         err_set(&run_dir->rings_trouble, 0, "out of memory for agents; the ranks are not observed");
     else if (!launch->plan->remote &&
@@ -388,8 +388,9 @@ static int launch_open(struct launch *launch, struct err *err)
                           launch->plan->ranks, launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
-    if (launch->meet && launch->daemons)
-        daemons_move(launch->daemons, meet_url(launch->meet), meet_leads(launch->meet));
+    if (launch->rendezvous && launch->daemons)
+        daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+                     job_rendezvous_leads(launch->rendezvous));
     launch_log_open(launch);
     launch_orders_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
@@ -408,7 +409,7 @@ static void launch_close(struct launch *launch)
     verdict_follow_destroy(launch->follow);
     launch_orders_close(launch);
     launch_crew_close(launch);
-    meet_close(launch->meet);
+    job_rendezvous_close(launch->rendezvous);
     launch_warm_close(launch);
     fd_clean(&launch->signals);
     fd_clean(&launch->run_dir.lock);
@@ -525,8 +526,8 @@ int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
 
     if (r == 0)
         r = run_directory_take(&launch.run_dir, plan->name != NULL, err);
-    if (r == 0 && plan->meet)
-        r = meet_open(plan, &launch.run_dir, &launch.meet, err);
+    if (r == 0 && plan->rendezvous)
+        r = job_rendezvous_open(plan, &launch.run_dir, &launch.rendezvous, err);
     if (r < 0)
         return r;
     begun = launch_open(&launch, &launch.starved) == 0 && launch_attempts(&launch);

@@ -34,12 +34,11 @@ struct launch_plan {
     const char *node;              /* name of this node; NULL: the host's */
     uint32_t nodes_min, nodes_max; /* that start such a launcher; 0: this is the only one */
     const char *checkpoints;       /* their directory, for LOCKSTEP_RESUME; NULL: not known */
-    const char
-        *meet; /* HOST:PORT, where one of the launchers has the controller; NULL: a site has */
-    const char *job_key; /* file with the key that all launchers have; NULL: it is found */
-    const char *address; /* at which the other nodes reach this one; NULL: it is found out */
-    int64_t lease_ns;    /* a node that is not heard of for so long is lost */
-    int64_t join_ns;     /* how long to wait for missing nodes */
+    const char *rendezvous; /* HOST:PORT: a launcher has the controller there; NULL: a site has */
+    const char *job_key;    /* file with the key that all launchers have; NULL: it is found */
+    const char *address;    /* at which the other nodes reach this one; NULL: it is found out */
+    int64_t lease_ns;       /* a node that is not heard of for so long is lost */
+    int64_t join_ns;        /* how long to wait for missing nodes */
     int64_t
         rejoin_ns; /* the same once the run has begun, if the scheduler may start the job again; 0: as long */
     int64_t save_ns; /* for a checkpoint, when a signal other than SIGINT ends the run; 0: none */
@@ -55,9 +54,9 @@ struct launch_plan {
     bool act;       /* it is done; else it is only written down */
     uint64_t steps; /* that the job shall make; 0: not known */
     bool quiet, watch;
-    bool drill;     /* 'lockstep drill' may inject faults into it */
-    bool page;      /* a link to the page of the run's controller is printed */
-    bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names, or `meet` */
+    bool drill;  /* 'lockstep drill' may inject faults into it */
+    bool page;   /* a link to the page of the run's controller is printed */
+    bool remote; /* facts are sent to the controller that LOCKSTEP_CONTROL names, or `rendezvous` */
     char **command; /* ends with NULL */
     /* Set by the launcher that reports the end of the run, when no rank of it is left on any node that is still there; NULL:
      * not wanted. */

@@ -95,14 +95,14 @@ static int crew_self_init(const struct launch *launch, struct member *self, stru
                              .lease_ns = plan->lease_ns,
                              .join_ns = plan->join_ns,
                              .backoff_ns = plan->backoff_ns,
-                             .quorum = meet_quorum(launch->meet) };
+                             .quorum = job_rendezvous_quorum(launch->rendezvous) };
     if (getrandom(&self->life, sizeof(self->life), 0) < 0 || !self->life)
         self->life = (uint32_t)time_real_ns() | 1;
     snprintf(self->node, sizeof(self->node), "%.63s", launch->run_dir.file.layout.host);
     if (plan->address)
         snprintf(self->host, sizeof(self->host), "%s", plan->address);
-    else if (meet_name(launch->meet)) /* its own address may be one of loopback here */
-        snprintf(self->host, sizeof(self->host), "%.63s", meet_name(launch->meet));
+    else if (job_rendezvous_name(launch->rendezvous)) /* its own address may be of loopback */
+        snprintf(self->host, sizeof(self->host), "%.63s", job_rendezvous_name(launch->rendezvous));
     else
         r = crew_host_find(getenv("LOCKSTEP_CONTROL"), self->host, sizeof(self->host), err);
     return r < 0 ? r : layout_port(&self->port, err);
@@ -212,7 +212,7 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     self->mono_ns = now_ns;
     self->real_ns = time_real_ns();
     if (launcher_log_member(launch->log, self, &number, &err) < 0) {
-        output_message(launch->output, "%s; the controller does not hear of this node", err.text);
+        output_message(launch->output, "%s; the controller is not informed of this node", err.text);
     } else {
         crew->beat[crew->beats++ % CREW_BEATS] = (struct crew_beat){ number, boot_ns };
     }
@@ -277,16 +277,18 @@ static void crew_move(struct launch *launch, int64_t boot_ns)
 {
     struct launch_crew *crew = launch->crew;
 
-    if (!launch->meet || !crew->known || crew->in_attempt || crew_is_set(&crew->end) ||
+    if (!launch->rendezvous || !crew->known || crew->in_attempt || crew_is_set(&crew->end) ||
         boot_ns - MAX(crew->acked_ns, crew->moved_ns) <= CREW_MOVE_LEASES * crew->self.lease_ns ||
-        !meet_move(launch->meet))
+        !job_rendezvous_move(launch->rendezvous))
         return;
     crew->moved_ns = boot_ns;
     crew->acked_ns = 0;
     crew->beats = 0;
-    daemons_move(launch->daemons, meet_url(launch->meet), meet_leads(launch->meet));
+    daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+                 job_rendezvous_leads(launch->rendezvous));
     output_message(launch->output, "the controller is lost; the launchers meet at %s now%s",
-                   meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
+                   job_rendezvous_url(launch->rendezvous),
+                   job_rendezvous_leads(launch->rendezvous) ? ": this one leads" : "");
 }
 
 void launch_crew_turn(struct launch *launch)
@@ -623,7 +625,7 @@ static bool crew_contact_lost(const struct launch *launch, int64_t since_ns)
 /* A controller that one of the launchers has just started may take a moment, and that is no trouble. */
 static void crew_relay(struct launch *launch, int64_t since_ns)
 {
-    bool just_now = launch->meet && time_boot_ns() - since_ns < CREW_MEET_NS;
+    bool just_now = launch->rendezvous && time_boot_ns() - since_ns < CREW_MEET_NS;
 
     if (!launch->daemons || (just_now && !launch->crew->acked_ns))
         return;
@@ -701,8 +703,8 @@ static void crew_missing_note(const struct launch *launch)
     missing->reports = true;
     for (uint32_t i = 1; i < MIN(end->node_count, (uint32_t)DECISION_NODES); i++)
         crew_missing_add(missing, end->node[i]);
-    for (size_t i = 0;
-         (end->node_count > 1 || !end->argument) && (behind = meet_left_behind(launch->meet, i));
+    for (size_t i = 0; (end->node_count > 1 || !end->argument) &&
+                       (behind = job_rendezvous_left_behind(launch->rendezvous, i));
          i++)
         crew_missing_add(missing, behind);
 }
@@ -712,9 +714,10 @@ void launch_crew_attempts(struct launch *launch)
     struct launch_crew *crew = launch->crew;
 
     crew_look_for_checkpoint(launch);
-    if (launch->meet)
+    if (launch->rendezvous)
         output_message(launch->output, "the launchers of this run meet at %s%s",
-                       meet_url(launch->meet), meet_leads(launch->meet) ? ": this one leads" : "");
+                       job_rendezvous_url(launch->rendezvous),
+                       job_rendezvous_leads(launch->rendezvous) ? ": this one leads" : "");
     while (crew_wait(launch)) {
         crew_attempt_begin(launch);
         attempt_run(launch);

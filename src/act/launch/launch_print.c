@@ -174,4 +174,9 @@ void launch_conclude(struct launch *launch)
     else if (launch->follow && launch->observed && !launch->plan->quiet)
         output_message(launch->output, "no verdicts; details: lockstep why %s",
                        launch_run_to_ask_for(launch));
+    else if (launch->plan->remote && !launch->rendezvous && !launch->plan->quiet &&
+             !daemons_relayed(launch->daemons))
+        output_message(launch->output,
+                       "verdicts are at the controller: lockstep why %s --control %s",
+                       launch->run_dir.file.id, getenv("LOCKSTEP_CONTROL"));
 }

@@ -8,10 +8,10 @@
 #include <poll.h>
 
 #include "act/daemons.h"
+#include "act/job_rendezvous.h"
 #include "act/keeper/keeper.h"
 #include "act/launch/launch.h"
 #include "act/launcher_log.h"
-#include "act/meet.h"
 #include "act/output/output.h"
 #include "act/rank_environment.h"
 #include "act/run_directory.h"
@@ -29,15 +29,15 @@ struct launch {
     struct daemons *daemons; /* NULL: --no-watch */
     struct pollfd *poll;
     struct keeper_command *command;
-    uint32_t count, running;       /* of ranks, or of the one command */
-    struct verdict_follow *follow; /* NULL: no controller of ours writes any */
-    struct launch_orders *orders;  /* NULL: there are none */
-    struct launch_crew *crew;      /* NULL: there is no other launcher */
-    struct meet *meet;        /* NULL: a site has the controller, or there is no other launcher */
-    struct launch_warm *warm; /* NULL: no standby processes */
-    uint32_t warm_command;    /* of the keeper: what starts them */
-    struct err warm_trouble;  /* why --warm has no effect; "": it has, or was not given */
-    int64_t attempt_real_ns;  /* when this attempt began */
+    uint32_t count, running;           /* of ranks, or of the one command */
+    struct verdict_follow *follow;     /* NULL: no controller of ours writes any */
+    struct launch_orders *orders;      /* NULL: there are none */
+    struct launch_crew *crew;          /* NULL: there is no other launcher */
+    struct job_rendezvous *rendezvous; /* NULL: a site has the controller, or this one is alone */
+    struct launch_warm *warm;          /* NULL: no standby processes */
+    uint32_t warm_command;             /* of the keeper: what starts them */
+    struct err warm_trouble;           /* why --warm has no effect; "": it has, or was not given */
+    int64_t attempt_real_ns;           /* when this attempt began */
     bool page_printed;
     bool observed;             /* some process opened a ring */
     char hang[160];            /* why this attempt was ended; "": no hang */

@@ -1,4 +1,4 @@
-/* acknowledged.h - RUN/acknowledged: which of the launcher's facts are on the controller's disk, and when it last heard of us.
+/* acknowledged.h - RUN/acknowledged: which of the launcher's facts are on the controller's disk, and when it last received one.
  *
  * A launcher that wants to know creates the file; the process that sends its spool writes there the number of the first frame that
  * the controller may not have, and the time since boot after which a controller that cannot write facts down was there: two

@@ -1,4 +1,4 @@
-/* node_idle.h - does somebody use this node now?
+/* node_idle.h - whether a job or a user needs this node now.
  *
  * A process of Slurm's that runs a job step, or programs that use processors, are somebody.  Whoever uses a GPU is not looked for here:
  * checks of GPUs refuse one that is in use themselves.

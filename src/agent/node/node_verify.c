@@ -1,4 +1,4 @@
-/* node_verify.c - watch, run, and end when somebody comes.
+/* node_verify.c - watch, run, and end when a job comes.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -75,11 +75,6 @@ void node_verify_destroy(struct node_verify *verify)
             waitpid(verify->pid, NULL, 0);
     }
     free(verify);
-}
-
-bool node_verify_is_active(const struct node_verify *verify)
-{
-    return verify->phase != VERIFY_IDLE;
 }
 
 int node_verify_begin(struct node_verify *verify, int64_t argument, int64_t now_ns)

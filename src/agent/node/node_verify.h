@@ -36,7 +36,6 @@ void node_verify_destroy(struct node_verify *verify);
 
 /* `argument`: of ACTION_VERIFY.  -EINVAL: no such stage; -EBUSY: one is under way. */
 int node_verify_begin(struct node_verify *verify, int64_t argument, int64_t now_ns);
-bool node_verify_is_active(const struct node_verify *verify);
 void node_verify_checked(struct node_verify *verify, const struct check *check); /* of a report */
 void node_verify_reaped(struct node_verify *verify, pid_t pid, int status);
 /* True: it is over, with this result. */

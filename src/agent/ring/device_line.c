@@ -13,7 +13,7 @@
  * So the items of a step are the same from step to step, some of them without any length.
  *
  * Of an operation of which only the launch is known, a wait gives the times: as a collective of its communicator.  And where the
- * stream waited on after the operation was told to be over, it was not: of messages in one kernel, NCCL may tell the end of one only.
+ * stream waited on after the operation was reported as over, it was not: of messages in one kernel, NCCL may tell the end of one only.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -44,8 +44,8 @@ struct send {
     size_t count, room;
     pid_t parent;
     int64_t again_ns, deadline_ns, look_ns;
-    int64_t stuck_ns;         /* of a launcher: since when some spool cannot be sent; 0: all can */
-    struct acknowledged told; /* to the launcher, of its own spool */
+    int64_t stuck_ns; /* of a launcher: since when some spool cannot be sent; 0: all can */
+    struct acknowledged written; /* to the launcher, of its own spool */
     bool enlisted, finishing, finish_asked, done, complained;
     struct err trouble;
 };
@@ -192,10 +192,11 @@ static void send_tell(struct send *send)
         now.before = sender_passed(send->one[i].sender);
         now.heard_boot_ns = sender_heard(send->one[i].sender);
     }
-    if (now.before <= send->told.before && now.heard_boot_ns <= send->told.heard_boot_ns)
+    if (now.before <= send->written.before && now.heard_boot_ns <= send->written.heard_boot_ns)
         return;
-    send->told = (struct acknowledged){ MAX(now.before, send->told.before), now.heard_boot_ns };
-    acknowledged_write(send->settings->run_dir, &send->told);
+    send->written =
+        (struct acknowledged){ MAX(now.before, send->written.before), now.heard_boot_ns };
+    acknowledged_write(send->settings->run_dir, &send->written);
 }
 
 /* ---- the end ---- */

@@ -233,8 +233,8 @@ static void log_count_ends(struct log_case *of)
     of->dense = logs->ranks > 1 && logs->rank[logs->ranks - 1].rank + 1 == logs->ranks;
 }
 
-int log_case_init(struct log_case *of, const struct logs *logs, const char *run,
-                  struct findings *findings)
+static int log_case_init(struct log_case *of, const struct logs *logs, const char *run,
+                         struct findings *findings)
 {
     *of = (struct log_case){ .logs = logs, .run = run, .findings = findings };
     postmortem_limits(findings, &of->limits);
@@ -270,7 +270,7 @@ int log_case_init(struct log_case *of, const struct logs *logs, const char *run,
     return 0;
 }
 
-void log_case_fini(struct log_case *of)
+static void log_case_fini(struct log_case *of)
 {
     free(of->item);
     *of = (struct log_case){ 0 };

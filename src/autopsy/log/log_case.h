@@ -42,10 +42,6 @@ struct log_case {
     bool job;              /* there is more than kernel logs */
 };
 
-int log_case_init(struct log_case *of, const struct logs *logs, const char *run,
-                  struct findings *findings); /* -ENOMEM */
-void log_case_fini(struct log_case *of);
-
 /* Did `a` certainly come before `b`? */
 bool log_before(const struct log_item *a, const struct log_item *b);
 /* Do both mean the same, perhaps on different ranks? */
@@ -59,8 +55,6 @@ int log_drop_survived(struct log_case *of);
 int log_find_cause(struct log_case *of);
 /* Lines that show a failure, but hardly why.  1, 0 or -ENOMEM. */
 int log_find_last(struct log_case *of);
-/* A verdict about this item and those that mean the same. */
-int log_report(struct log_case *of, struct log_item *item);
 
 /* log_who.c: the nodes of verdicts that name none: of their ranks or, of a device, the only one that the logs name. */
 void log_name_places(const struct logs *logs, struct findings *findings);

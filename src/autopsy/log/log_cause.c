@@ -278,7 +278,8 @@ static uint32_t log_rank_of_error(const struct log_case *of, const struct log_it
     return rank;
 }
 
-int log_report(struct log_case *of, struct log_item *item)
+/* A verdict about this item and those that mean the same. */
+static int log_report(struct log_case *of, struct log_item *item)
 {
     const struct log_event *event = item->event;
     struct verdict *verdict =

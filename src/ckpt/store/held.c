@@ -145,7 +145,7 @@ int held_self(struct held_image *held, struct err *err)
     held->pid_ns = held_pid_ns();
     held->boot = held_boot();
     if (fd < 0 || held_start(fd, &held->pid_start) < 0 || !held->boot || !held->pid_ns)
-        return err_set(err, -ENOENT, "/proc does not tell who we are");
+        return err_set(err, -ENOENT, "/proc does not show the identity of this process");
     return 0;
 }
 

@@ -286,7 +286,7 @@ static int mirror_once(struct mirror *mirror, struct err *err)
 /* Until it is ended.  A node that cannot be reached is asked again; each other reason is printed once. */
 static int mirror_follow(struct mirror *mirror)
 {
-    char said[sizeof(((struct err *)NULL)->text)] = "";
+    char printed[sizeof(((struct err *)NULL)->text)] = "";
 
     for (;;) {
         struct err err = { "" };
@@ -296,9 +296,9 @@ static int mirror_follow(struct mirror *mirror)
             log_error("%s", err.text);
             return 3;
         }
-        if (result < 0 && result != -ENODATA && strcmp(said, err.text) != 0)
+        if (result < 0 && result != -ENODATA && strcmp(printed, err.text) != 0)
             log_info("%s; trying again", err.text);
-        snprintf(said, sizeof(said), "%s", result < 0 ? err.text : "");
+        snprintf(printed, sizeof(printed), "%s", result < 0 ? err.text : "");
         poll(NULL, 0, (int)MIN(mirror->options->interval_ns / NS_PER_MS, 3600000));
     }
 }

@@ -27,7 +27,7 @@ static const struct opt seal_opts[] = {
     { "step", 0, OPT_U64, offsetof(struct seal_options, step), "N",
       "the training step of the checkpoint; default: the number in the name of DIR", NULL, false },
     { "replace", 0, OPT_FLAG, offsetof(struct seal_options, replace), NULL,
-      "accept changes since DIR was sealed, and seal it anew", NULL, false },
+      "accept changes since DIR was sealed, and seal it again", NULL, false },
     { "allow-nan", 0, OPT_FLAG, offsetof(struct seal_options, allow_nan), NULL,
       "do not refuse tensors that contain NaN", NULL, false },
     { "allow-zeros", 0, OPT_FLAG, offsetof(struct seal_options, allow_zeros), NULL,

@@ -142,9 +142,9 @@ static int send_main(int argc, char **argv)
         return 0;
     log_error("%s", err.text);
     if (result == -ETIMEDOUT && strstr(err.text, "certificate") && !options.ca && !options.pin)
-        log_error("to trust the controller, give its certificate with --control-ca or "
-                  "LOCKSTEP_CONTROL_CA, or its key, as it prints it, with --control-pin or "
-                  "LOCKSTEP_CONTROL_PIN");
+        log_error(
+            "to trust the controller, set LOCKSTEP_CONTROL_CA to the file of its certificate, "
+            "or LOCKSTEP_CONTROL_PIN to its key as it prints it");
     if (result == -ETIMEDOUT)
         send_print_next(&settings);
     return result == -EINVAL || result == -ENOENT ? 2 : 3;

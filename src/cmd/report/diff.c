@@ -97,7 +97,7 @@ static int diff_profile_read(const char *run, const struct site_options *site,
     if (result == -ENODATA)
         return err_set(err, result,
                        "%s: no step to compare; the first two steps of a run do not count", run);
-    return result < 0 ? err_set(err, result, "%s: no memory to compare it", run) : 0;
+    return result < 0 ? err_set(err, result, "%s: out of memory", run) : 0;
 }
 
 static struct json_object *diff_place_json(const struct diff_place *place)
@@ -261,7 +261,7 @@ static int diff_print(const char *const run[2], const struct diff_settings *sett
             result = environments_compare(&before.environments.now, &after.environments.now,
                                           &environment);
         if (result < 0)
-            err_set(&err, result, "no memory to compare them");
+            err_set(&err, result, "out of memory");
     }
     if (result < 0) {
         log_error("%s", err.text);

@@ -111,8 +111,7 @@ static int incident_print(const char *id, const struct incident_settings *settin
     CLEAN(free_clean) struct incident *incident = calloc(1, sizeof(*incident));
     struct show_style style = show_style_of(stdout);
     struct err err = { "" };
-    int result = incident ? incident_find(id, settings, incident, &err)
-                          : err_set(&err, -ENOMEM, "no memory");
+    int result = incident ? incident_find(id, settings, incident, &err) : err_nomem(&err);
 
     if (result < 0) {
         log_error("%s", err.text);

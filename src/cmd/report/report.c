@@ -110,7 +110,7 @@ static int report_print(const char *const *run, size_t count,
 {
     CLEAN(free_clean) struct score_card *card = calloc(count ? count : 1, sizeof(*card));
     struct err err = { "" };
-    int result = card ? 0 : err_set(&err, -ENOMEM, "no memory");
+    int result = card ? 0 : err_nomem(&err);
 
     for (size_t i = 0; result == 0 && i < (count ? count : 1); i++)
         result = report_read(count ? run[i] : NULL, settings, &card[i], &err);

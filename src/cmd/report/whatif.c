@@ -296,7 +296,7 @@ static int whatif_print(const char *path, const struct whatif_settings *settings
     int result = whatif_load(path, &plan, &err);
 
     if (result == 0 && whatif_run(&plan, &whatif) < 0)
-        result = err_set(&err, -ENOMEM, "%s: no memory to replay it", path);
+        result = err_set(&err, -ENOMEM, "%s: out of memory", path);
     if (result < 0) {
         log_error("%s", err.text);
         return result == -ENOMEM ? 3 : 2;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "act/job_rendezvous.h"
 #include "act/launch/launch.h"
-#include "act/meet.h"
 #include "act/table/policy_file.h"
 #include "base/log.h"
 #include "base/net/client.h"
@@ -115,7 +115,8 @@ static const struct opt run_opts[] = {
       "start PROGRAM for each alert of the policy, with JSON on its standard input",
       "LOCKSTEP_ALERT_EXEC", false },
     { "steps", 0, OPT_U64, offsetof(struct run_settings, steps), "N",
-      "steps that the job shall make: tells the policy how long an action pays", NULL, false },
+      "steps of the whole job, from which the policy knows for how long an action pays", NULL,
+      false },
     { "name", 0, OPT_TEXT, offsetof(struct run_settings, name), "RUN",
       "name of the run, default date, time and a number", NULL, false },
     { "dir", 0, OPT_TEXT, offsetof(struct run_settings, directory), "DIR",
@@ -248,9 +249,9 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
     if (settings->nnodes && run_nodes(settings->nnodes, nodes) < 0)
         return err_set(err, -EINVAL, "--nnodes %s: expected NODES or MIN:MAX", settings->nnodes);
     if (settings->nnodes && !settings->control && !settings->endpoint &&
-        meet_slurm_endpoint(settings->slurm_endpoint, sizeof(settings->slurm_endpoint)))
+        job_rendezvous_slurm_endpoint(settings->slurm_endpoint, sizeof(settings->slurm_endpoint)))
         settings->endpoint = settings->slurm_endpoint;
-    if (settings->nnodes && !settings->name && meet_slurm_name(settings->slurm_name))
+    if (settings->nnodes && !settings->name && job_rendezvous_slurm_name(settings->slurm_name))
         settings->name = settings->slurm_name;
     if (settings->endpoint && settings->control)
         return err_set(err, -EINVAL,
@@ -258,7 +259,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
     if (settings->endpoint && !settings->nnodes)
         return err_set(err, -EINVAL, "--rdzv-endpoint: only with --nnodes");
     *ret = (struct launch_plan){ .name = settings->name,
-                                 .meet = settings->endpoint,
+                                 .rendezvous = settings->endpoint,
                                  .job_key = settings->job_key,
                                  .node = settings->node,
                                  .nodes_min = nodes[0],

@@ -281,7 +281,7 @@ static int nodes_send(struct nodes_settings *settings, const char *node, const c
     struct err err = { "" };
     struct path token;
     char path[160], id[32] = "";
-    const char *said;
+    const char *request;
     int result = paths_check_run(node, &err); /* the same letters */
 
     if (result == 0)
@@ -289,9 +289,9 @@ static int nodes_send(struct nodes_settings *settings, const char *node, const c
     snprintf(path, sizeof(path), "/api/v1/nodes/%s/requests", node);
     if (result == 0)
         result = site_ask_post(ask, path, body, &root, &err);
-    said = site_ask_text(root, "request");
-    if (said)
-        snprintf(id, sizeof(id), "%s", said);
+    request = site_ask_text(root, "request");
+    if (request)
+        snprintf(id, sizeof(id), "%s", request);
     if (result == 0 && !settings->wait_ns) {
         printf("%s\n", id);
         return 0;

@@ -67,7 +67,7 @@ static int artifacts_inquire(const char *const *operand, size_t count,
         postmortem_reports(&inquiry->artifacts.reports, run, &inquiry->findings) < 0 ||
         postmortem_lanes(&inquiry->artifacts.lanes, run, &inquiry->findings) < 0 ||
         postmortem_logs(&inquiry->artifacts.logs, run, &inquiry->findings) < 0)
-        return err_set(err, -ENOMEM, "%s: no memory to judge it", operand[0]);
+        return err_set(err, -ENOMEM, "%s: out of memory", operand[0]);
     return 0;
 }
 
@@ -262,7 +262,7 @@ static int artifacts_run_summary_add(struct run_summary *summary, const struct f
         reallocarray(summary->verdict, summary->verdicts + count + 1, sizeof(*grown));
 
     if (!grown)
-        return err_set(err, -ENOMEM, "run %s: no memory to tell it", summary->run);
+        return err_nomem(err);
     if (count)
         memcpy(grown + summary->verdicts, findings->verdict, count * sizeof(*grown));
     summary->verdict = grown;
@@ -296,7 +296,7 @@ static int artifacts_add_kernel_logs(const char *directory, const struct thresho
     watched.verdict = summary->verdict;
     watched.verdicts = summary->verdicts;
     if (postmortem_kernel(&watched, &logs, &findings) < 0)
-        return err_set(err, -ENOMEM, "%s: no memory to judge it", directory);
+        return err_set(err, -ENOMEM, "%s: out of memory", directory);
     return artifacts_run_summary_add(summary, &findings, err);
 }
 

@@ -4,7 +4,7 @@
  *     column    a head of 8 bytes (checksum of the rest, column), then by rank the offset of its frame; 0: not known
  *
  * Every place is known by arithmetic.  The file is derived from the log and may be removed at any time; then older steps
- * have no places, and nothing else is lost.  After a compaction it begins anew.
+ * have no places, and nothing else is lost.  After a compaction it starts over.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

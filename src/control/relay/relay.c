@@ -92,15 +92,8 @@ static int relay_add(struct relay *relay, enum relay_source_kind kind, const cha
         input->source.seen = true;
         return 0;
     }
-    if (relay->inputs == relay->room) {
-        size_t room = relay->room ? relay->room * 2 : 64;
-        struct relay_input **grown = reallocarray(relay->input, room, sizeof(struct relay_input *));
-
-        if (!grown)
-            return err_nomem(err);
-        relay->input = grown;
-        relay->room = room;
-    }
+    if (!ARRAY_FIT(relay->input, relay->room, relay->inputs + 1))
+        return err_nomem(err);
     input = calloc(1, sizeof(*input));
     if (!input)
         return err_nomem(err);

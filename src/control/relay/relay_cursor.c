@@ -27,15 +27,8 @@ void relay_cursor_fini(struct relay_cursor *cursor)
 
 int relay_cursor_add(struct relay_cursor *cursor, const struct relay_mark *mark)
 {
-    if (cursor->count == cursor->room) {
-        size_t room = cursor->room ? cursor->room * 2 : 64;
-        struct relay_mark *grown = reallocarray(cursor->mark, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        cursor->mark = grown;
-        cursor->room = room;
-    }
+    if (!ARRAY_FIT(cursor->mark, cursor->room, cursor->count + 1))
+        return -ENOMEM;
     cursor->mark[cursor->count++] = *mark;
     return 0;
 }

@@ -6,7 +6,7 @@
  *     end LINES
  *
  * It is replaced as a whole, after a sync: a kill at any time leaves the old one or the new one.  A file that is damaged is
- * refused, since beginning anew would send years of events again without anybody having asked for it.
+ * refused, since starting over would send years of events again without anybody having asked for it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

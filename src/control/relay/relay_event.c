@@ -176,7 +176,7 @@ static void relay_audit_text(struct relay_event *event)
     snprintf(event->text, sizeof(event->text), "%s: %s%s%s by %s%s%s%s%s",
              relay_member(root, "result", "unknown"), method[0] ? method : what,
              method[0] ? " " : "", method[0] ? relay_member(root, "path", "") : "",
-             who[0] ? who : "somebody without a known token", method[0] ? " from " : "",
+             who[0] ? who : "a client without a known token", method[0] ? " from " : "",
              method[0] ? relay_member(root, "from", "unknown") : "",
              method[0] && what[0] ? ": " : "", method[0] ? what : "");
     strncat(event->text, more, sizeof(event->text) - strlen(event->text) - 1);

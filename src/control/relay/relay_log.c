@@ -1,6 +1,6 @@
 /* relay_log.c - events of a log, by frames.
  *
- * A log may be compacted, which puts another file in its place: offsets change, and the controller's frames are counted anew.
+ * A log may be compacted, which puts another file in its place: offsets change, and the controller's frames are counted from 0 again.
  * So a place is checked by the content of the last event, and looked up by it if it is elsewhere.  If it is nowhere, the
  * log is sent again from its beginning: twice is allowed, not at all is not.
  *

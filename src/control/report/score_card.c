@@ -375,11 +375,12 @@ static void score_queue(struct score_builder *builder, int64_t begin_ns)
     if (submit_ns && start_ns >= submit_ns)
         card->queue_seconds = (double)(start_ns - submit_ns) / 1e9;
     else
-        score_set_unknown(card, "queue_seconds", "no scheduler said when the job was submitted");
+        score_set_unknown(card, "queue_seconds",
+                          "no scheduler recorded when the job was submitted");
     if (start_ns && begin_ns >= start_ns)
         card->prolog_seconds = (double)(begin_ns - start_ns) / 1e9;
     else
-        score_set_unknown(card, "prolog_seconds", "no scheduler said when the job was started");
+        score_set_unknown(card, "prolog_seconds", "no scheduler recorded when the job was started");
 }
 
 static void score_start(struct score_builder *builder)
@@ -434,7 +435,7 @@ static void score_learning(struct score_builder *builder, double *scratch)
     card->learning_velocity = card->learning_velocity_per_money = NAN;
     card->loss_first = card->loss_last = NAN;
     if (count < 2 || hours <= 0) {
-        const char *why = count < 2 ? "fewer than two losses were reported (lockstep_probe_metric)"
+        const char *why = count < 2 ? "fewer than two losses were reported (lockstep_metric_put)"
                                     : "the run has no ledger";
 
         score_set_unknown(card, "learning_velocity", "%s", why);
@@ -465,8 +466,8 @@ static void score_mfu(struct score_builder *builder)
     card->tokens_per_second = card->mfu = NAN;
     if (!builder->token_steps || seconds <= 0) {
         score_set_unknown(card, "tokens_per_second",
-                          "no rank reported its tokens (lockstep_probe_metric)");
-        score_set_unknown(card, "mfu", "no rank reported its tokens (lockstep_probe_metric)");
+                          "no rank reported its tokens (lockstep_metric_put)");
+        score_set_unknown(card, "mfu", "no rank reported its tokens (lockstep_metric_put)");
         return;
     }
     /* Per rank and second, times the ranks, over those that process the same tokens. */

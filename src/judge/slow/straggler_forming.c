@@ -1,4 +1,4 @@
-/* straggler_forming.c - a rank whose work grows step by step, told before it costs much.
+/* straggler_forming.c - a rank whose work grows step by step, reported before it costs much.
  *
  * It is a verdict of its own, of low confidence, and not a note beside others: its id is that of the
  * straggler it becomes, so that the fault is one verdict from the first sign on, and what acts on

@@ -1,7 +1,7 @@
 /* straggler_late.c - who comes last to every collective, where devices tell nothing else.
  *
  * A device that tells its collectives and no other work (NCCL) does not say what a rank's own work was: while a rank
- * waits for another its own goes on unseen.  But who is waited for is told by the device's clock.  Where one
+ * waits for another its own goes on unseen.  But who is waited for is shown by the device's clock.  Where one
  * communicator of all ranks is all there is, nobody comes late because of somebody else: the last one is the cause.
  * With more of them a rank may be late as it waited elsewhere; then nothing is said here.
  *

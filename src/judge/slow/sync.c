@@ -1,6 +1,6 @@
 /* sync.c - measures each link's transfers step by step, and says when they have grown.
  *
- * Nothing is said when the bytes have changed, when the replay hides it behind compute, or when hosts had
+ * Nothing is reported when the bytes have changed, when the replay hides it behind compute, or when hosts had
  * no cpu to move the data with.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -1,6 +1,6 @@
 /* sync_method.c - is a slow transfer moved otherwise than when it was fast?
  *
- * The communication library chooses channels, algorithm and protocol by what paths it finds.  What it chose is told
+ * The communication library chooses channels, algorithm and protocol by what paths it finds.  What it chose is reported
  * for each communicator, op and size; here it is kept which of these ways were in use in steps in which the
  * transfer took what it usually does.  One that was is no cause, however much it differs from others.  So a change
  * that costs nothing is never said, nor is one that was long ago when the network becomes slow today; and a

@@ -1,7 +1,7 @@
 /* sync_where.c - whole fabric, one node's network, or one communicator: by who is slow and who is not.
  *
  * Every slow link touches the culprit, and no sound one of the same kind does.  Where all links between
- * nodes are slow there is nothing to tell them apart by: then it is the fabric, and that is said.
+ * nodes are slow there is nothing to tell them apart by: then it is the fabric, and that is reported.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

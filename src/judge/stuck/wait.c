@@ -130,8 +130,8 @@ static uint64_t wait_instance_key(uint32_t rank, const struct beat_op *op)
     return key;
 }
 
-struct wait_instance *look_instance(const struct look *look, uint32_t rank,
-                                    const struct beat_op *op)
+static struct wait_instance *wait_instance_find(const struct look *look, uint32_t rank,
+                                                const struct beat_op *op)
 {
     const uint64_t *slot =
         op_waits(op) ? map_get(&look->by_key, wait_instance_key(rank, op)) : NULL;
@@ -145,9 +145,9 @@ struct wait_instance *look_instance_at(const struct look *look, uint32_t rank, u
     struct beat_op launch;
 
     if (at < one->ops)
-        return look_instance(look, rank, &one->op[at]);
+        return wait_instance_find(look, rank, &one->op[at]);
     return wait_launch_newest(one, &one->channel[at - one->ops], &launch)
-               ? look_instance(look, rank, &launch)
+               ? wait_instance_find(look, rank, &launch)
                : NULL;
 }
 
@@ -193,7 +193,8 @@ static int wait_collect_op(struct look *look, uint32_t rank, const struct beat_o
     if (result < 0)
         return result;
     look->waits[rank] = true;
-    look_instance(look, rank, op)->too_long |= op->age_ns >= wait_limit_of(look, &look->rank[rank]);
+    wait_instance_find(look, rank, op)->too_long |=
+        op->age_ns >= wait_limit_of(look, &look->rank[rank]);
     return 0;
 }
 

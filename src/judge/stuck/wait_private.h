@@ -46,8 +46,6 @@ const struct beat_channel *wait_channel_find(const struct wait_rank *rank, uint6
 enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct beat_op *op,
                                      uint32_t peer);
 enum wait_position wait_position_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key);
-struct wait_instance *look_instance(const struct look *look, uint32_t rank,
-                                    const struct beat_op *op);
 /* Of the operations of a rank's beat, and then of its channels with launches only; NULL: it does not wait there. */
 struct wait_instance *look_instance_at(const struct look *look, uint32_t rank, uint32_t at);
 const struct wait_instance *look_longest(const struct look *look);

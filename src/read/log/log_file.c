@@ -54,8 +54,8 @@ struct log_engine {
     struct log_nan nan;
     uint32_t nan_rank; /* of its event */
     struct log_tail tail;
-    bool told;   /* there is an event that says how the log ended */
-    bool failed; /* there is one that follows from a failure */
+    bool has_end; /* there is an event that says how the log ended */
+    bool failed;  /* there is one that follows from a failure */
 };
 
 int log_engine_create(struct log_engine **ret)
@@ -115,7 +115,7 @@ void log_file_begin(struct log_engine *file, struct log_reader *reader,
     log_watch_begin(&file->watch);
     file->nan.name[0] = '\0';
     log_tail_begin(&file->tail);
-    file->told = file->failed = false;
+    file->has_end = file->failed = false;
     log_file_name(source->name, file->name, sizeof(file->name));
     name_part(source->name, &bytes);
     file->log = (uint32_t)hash64(1, source->name, bytes);
@@ -180,8 +180,8 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
     }
     file->failed |=
         event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
-    file->told |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
-                  (event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED);
+    file->has_end |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
+                     (event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED);
     return log_keep_event(file->keep, reader, pattern, event, timed ? KEPT_TIMED : KEPT);
 }
 
@@ -649,7 +649,7 @@ static int file_tail(struct log_engine *file)
     struct log_line line;
     uint32_t behind;
 
-    if (file->told || file->reader->until_real_ns ||
+    if (file->has_end || file->reader->until_real_ns ||
         !log_tail_error(&file->tail, &rules, &line, &event, &behind))
         return 0;
     line.number = file->line > behind + 1 ? file->line - behind - 1 : 1;

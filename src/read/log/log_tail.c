@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "read/log/clue.h"
 #include "read/log/log_nan.h"
 #include "read/log/log_watch.h"
-#include "read/log/tell.h"
 
 #define LINES 40
 #define FOLLOWED 15      /* percent: that the job failed; what failed is not known */
@@ -35,18 +35,18 @@ void log_tail_add(struct log_tail *tail, const char *text, size_t bytes)
 }
 
 /* Loggers also print what they only inform of with the words of errors.  A NaN is one whatever the level. */
-static enum tell tail_by_tone(const struct log_line *line, const struct log_event *event,
-                              bool failed, enum tell tell)
+static enum clue tail_by_tone(const struct log_line *line, const struct log_event *event,
+                              bool failed, enum clue clue)
 {
     enum line_tone tone = line_tone(line);
 
     if (tone == LINE_HANDLED || tone == LINE_REMARK)
-        return TELL_NOTHING;
+        return CLUE_NOTHING;
     if (tone != LINE_WARNED || event->kind == LOG_EVENT_WRONG)
-        return tell;
+        return clue;
     if (failed)
-        return MIN(tell, TELL_ERROR);
-    return line->level == LINE_WARNING && tell >= TELL_ERROR ? TELL_HINT : TELL_NOTHING;
+        return MIN(clue, CLUE_ERROR);
+    return line->level == LINE_WARNING && clue >= CLUE_ERROR ? CLUE_HINT : CLUE_NOTHING;
 }
 
 /* "... kernel: ", "kernel: [", " kernel:[Hardware Error]": a message of the kernel, in all forms in which people copy them */
@@ -63,28 +63,28 @@ static bool tail_is_of_kernel(const char *text, const char *end)
 }
 
 /* What a line tells; `left`: how many lines follow it. */
-static enum tell tail_tell(const struct log_tail_rules *rules, const struct log_line *line,
+static enum clue tail_clue(const struct log_tail_rules *rules, const struct log_line *line,
                            uint32_t left, struct log_event *event)
 {
     enum log_tail_known known;
-    enum tell tell;
+    enum clue clue;
 
     if (line->boot_ns || tail_is_of_kernel(line->raw, line->end) || line_is_code(line))
-        return TELL_NOTHING;
+        return CLUE_NOTHING;
     known = rules->known(rules->user, line);
     if (known == LOG_TAIL_FOLLOWS && line_tone(line) < LINE_WARNED) {
         event->kind = LOG_EVENT_ERROR;
         event->confidence = FOLLOWED;
-        return TELL_FOLLOW;
+        return CLUE_FOLLOW;
     }
     if (known)
-        return TELL_NOTHING;
-    tell = tell_line(line, event);
-    if (tell < TELL_NAMED && log_watch_is_step(line->raw, line->end))
-        return TELL_NOTHING; /* a service that calls all that a program writes to stderr an error */
-    if (tell)
-        tell = tail_by_tone(line, event, rules->failed, tell);
-    return tell == TELL_HINT && !rules->failed && left > LINES_OF_HINTS ? TELL_NOTHING : tell;
+        return CLUE_NOTHING;
+    clue = clue_line(line, event);
+    if (clue < CLUE_NAMED && log_watch_is_step(line->raw, line->end))
+        return CLUE_NOTHING; /* a service that calls all that a program writes to stderr an error */
+    if (clue)
+        clue = tail_by_tone(line, event, rules->failed, clue);
+    return clue == CLUE_HINT && !rules->failed && left > LINES_OF_HINTS ? CLUE_NOTHING : clue;
 }
 
 /* NCCL goes on after most of its warnings: then it informs of more than the status that its functions returned. */
@@ -156,19 +156,19 @@ static bool tail_counts(const struct log_tail_rules *rules, const struct log_lin
 }
 
 /* "RuntimeError:" alone: its words are in the next line. */
-static void tail_join(const struct log_event *told, const char *at, const char *end,
+static void tail_join(const struct log_event *found, const char *at, const char *end,
                       struct log_event *event)
 {
-    size_t bytes = strlen(told->text);
+    size_t bytes = strlen(found->text);
     const char *stop;
 
-    if (!told->exception || !bytes || told->text[bytes - 1] != ':')
+    if (!found->exception || !bytes || found->text[bytes - 1] != ':')
         return;
     while (at < end && strchr(" \t\r\n", *at))
         at++;
     stop = memchr(at, '\n', (size_t)(end - at));
     stop = stop ? stop : end;
-    snprintf(event->text, sizeof(event->text), "%s %.*s", told->text,
+    snprintf(event->text, sizeof(event->text), "%s %.*s", found->text,
              (int)MIN((size_t)(stop - at), sizeof(event->text) - bytes - 2), at);
 }
 
@@ -177,7 +177,7 @@ bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *ru
 {
     const char *end = tail->text + tail->used;
     const struct log_event empty = *event;
-    enum tell best = TELL_NOTHING;
+    enum clue best = CLUE_NOTHING;
     uint32_t lines;
 
     /* Messages of the system are never without errors. */
@@ -185,21 +185,21 @@ bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *ru
         return false;
     for (const char *at = tail_first_line(tail, &lines); at < end; lines--) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        struct log_event told = empty;
+        struct log_event found = empty;
         struct log_line here;
-        enum tell tell;
+        enum clue clue;
 
         stop = stop ? stop : end;
         line_read(&here, at, stop, rules->near_real_ns);
-        tell = here.text < here.end ? tail_tell(rules, &here, lines - 1, &told) : TELL_NOTHING;
-        if (tell > best && tail_counts(rules, &here, &told, MIN(stop + 1, end), end)) {
-            best = tell;
+        clue = here.text < here.end ? tail_clue(rules, &here, lines - 1, &found) : CLUE_NOTHING;
+        if (clue > best && tail_counts(rules, &here, &found, MIN(stop + 1, end), end)) {
+            best = clue;
             *line = here;
-            *event = told;
+            *event = found;
             *behind = lines - 1;
-            tail_join(&told, MIN(stop + 1, end), end, event);
+            tail_join(&found, MIN(stop + 1, end), end, event);
         }
         at = stop + 1;
     }
-    return best != TELL_NOTHING;
+    return best != CLUE_NOTHING;
 }

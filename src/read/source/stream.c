@@ -57,7 +57,7 @@ static struct stream *stream_create(enum stream_kind kind)
     return stream;
 }
 
-void stream_close(struct stream *stream)
+static void stream_close(struct stream *stream)
 {
     if (!stream)
         return;

@@ -30,8 +30,7 @@ int stream_open_fd(int fd, struct stream **ret,
 int stream_open_memory(const void *data, size_t bytes, struct stream **ret); /* not copied */
 /* Bytes that were read from a stream, and then the rest of it, which it does not own. */
 int stream_open_joined(const void *data, size_t bytes, struct stream *rest, struct stream **ret);
-void stream_close(struct stream *stream); /* with those below it; NULL is fine */
-void stream_clean(struct stream **stream);
+void stream_clean(struct stream **stream); /* with those below it; NULL is fine */
 
 /* Bytes read, 0 at the end, or -errno: -EPROTO damaged, -EFBIG it unpacks to too much. */
 ssize_t stream_read(struct stream *stream, void *out, size_t room, struct err *err);

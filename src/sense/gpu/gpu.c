@@ -118,7 +118,7 @@ static int gpu_open(const struct sense_place *place, void **state, struct err *e
 
     gpu = calloc(1, sizeof(*gpu));
     if (!gpu)
-        return -ENOMEM;
+        return err_nomem(err);
     result = gpu_find_library(place, gpu->library, err);
     gpu->child = (struct gpu_child){ -1, -1 };
     gpu->tree.root = place->root;

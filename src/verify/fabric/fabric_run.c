@@ -51,11 +51,9 @@ void fabric_run_fini(struct fabric_run *run)
 int fabric_run_add(struct fabric_run *run, const char *host, uint16_t port, const char *leaf)
 {
     struct fabric_node *node;
-    struct fabric_node *grown = realloc(run->node, (run->nodes + 1) * sizeof(*grown));
 
-    if (!grown)
+    if (!ARRAY_FIT(run->node, run->node_room, run->nodes + 1))
         return -ENOMEM;
-    run->node = grown;
     node = &run->node[run->nodes++];
     *node = (struct fabric_node){ .port = port, .channel = { .fd = -1 } };
     snprintf(node->host, sizeof(node->host), "%s", host);

@@ -59,7 +59,7 @@ struct fabric_run_settings {
 struct fabric_run {
     struct fabric_run_settings settings;
     struct fabric_node *node;
-    uint32_t nodes;
+    uint32_t nodes, node_room;
     uint32_t *tested; /* places in node[] of those that answer; paths count these */
     uint32_t *leaf;   /* of each of them */
     char (*leaf_name)[FABRIC_NAME];

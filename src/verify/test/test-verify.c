@@ -28,7 +28,7 @@
 #include "verify/inventory.h"
 #include "verify/machine_profile.h"
 #include "verify/measured.h"
-#include "verify/others.h"
+#include "verify/other_load.h"
 
 static char script[] = "/tmp/test-verify-XXXXXX";
 
@@ -397,7 +397,7 @@ static void a_rate_that_failed_once_is_measured_again(void **state)
 
 /* ---- what others did meanwhile ---- */
 
-static void others_stat_write(const char *root, unsigned ticks)
+static void other_load_stat_write(const char *root, unsigned ticks)
 {
     char path[80];
     FILE *file;
@@ -409,24 +409,24 @@ static void others_stat_write(const char *root, unsigned ticks)
     fclose(file);
 }
 
-static unsigned others_judged(unsigned ticks, unsigned state)
+static unsigned other_load_judged(unsigned ticks, unsigned state)
 {
     char root[] = "/tmp/test-others-XXXXXX", path[80];
     struct verify_report report = { 0 };
     const struct timespec moment = time_spec(100 * NS_PER_MS);
     struct check *result;
-    struct others others;
+    struct other_load load;
 
     assert_non_null(mkdtemp(root));
     snprintf(path, sizeof(path), "%s/proc", root);
     assert_int_equal(mkdir(path, 0700), 0);
-    others_stat_write(root, 1000);
-    others_begin(&others, root, NULL);
+    other_load_stat_write(root, 1000);
+    other_load_begin(&load, root, NULL);
     nanosleep(&moment, NULL);
-    others_stat_write(root, 1000 + ticks);
+    other_load_stat_write(root, 1000 + ticks);
     result = verify_result(&report, state, "", "50.0 GB/s, at least 100.0 expected");
     result->has_value = result->has_expected = true;
-    others_judge(&others, 0, &report, 0);
+    other_load_judge(&load, 0, &report, 0);
     snprintf(path, sizeof(path), "rm -r %s", root);
     assert_int_equal(system(path), 0);
     return report.result[0].state;
@@ -438,20 +438,20 @@ static void a_rate_beside_other_programs_proves_nothing(void **state)
         100 * (unsigned)sysconf(_SC_NPROCESSORS_ONLN); /* ticks of a whole second, in a tenth */
 
     (void)state;
-    assert_int_equal(others_judged(all, CHECK_FAILED), CHECK_UNKNOWN);
-    assert_int_equal(others_judged(all, CHECK_LIMITED), CHECK_UNKNOWN);
-    assert_int_equal(others_judged(all, CHECK_OK), CHECK_OK);
-    assert_int_equal(others_judged(0, CHECK_FAILED), CHECK_FAILED);
+    assert_int_equal(other_load_judged(all, CHECK_FAILED), CHECK_UNKNOWN);
+    assert_int_equal(other_load_judged(all, CHECK_LIMITED), CHECK_UNKNOWN);
+    assert_int_equal(other_load_judged(all, CHECK_OK), CHECK_OK);
+    assert_int_equal(other_load_judged(0, CHECK_FAILED), CHECK_FAILED);
 }
 
 static void what_is_wrong_stays_wrong_beside_other_programs(void **state)
 {
-    struct others others = { .root = "/nonexistent", .has_times = false };
+    struct other_load load = { .root = "/nonexistent", .has_times = false };
     struct verify_report report = { 0 };
 
     (void)state;
     verify_result(&report, CHECK_FAILED, "", "memory gave back other bytes than were written");
-    others_judge(&others, 1, &report, 0);
+    other_load_judge(&load, 1, &report, 0);
     assert_int_equal(report.result[0].state, CHECK_FAILED);
 }
 

@@ -1,7 +1,7 @@
 /* stall_pause.c - what stops the devices only now and then: checkpoints, evaluations, rare long waits for
  * input.
  *
- * A planned pause of the usual length is no fault.  One is said to be a stall when it takes many times
+ * A planned pause of the usual length is no fault.  One is reported as a stall when it takes many times
  * what the run's own earlier ones took, or when all of them together cost more than a share of the
  * time.  Between two pauses nothing can be seen of it, so an open verdict stays until the next one says
  * that all is as usual, or has not come for long.

@@ -86,8 +86,8 @@ struct stall_writes {
         done;        /* the one whose notes come, and the newest that all ranks noted */
     double *seconds; /* by rank, of `point` */
     uint32_t room;
-    bool known, told; /* `done` is set; an open verdict has it as evidence */
-    uint32_t skips;   /* points in a row before which saves were skipped */
+    bool known, reported; /* `done` is set; an open verdict has it as evidence */
+    uint32_t skips;       /* points in a row before which saves were skipped */
     uint64_t newly_skipped;
     char verdict[20]; /* on skipped saves; "": none */
 };

@@ -1,6 +1,6 @@
 /* stall_start.c - how long an attempt took until its first step.
  *
- * Slow starts are the rule: images are pulled, libraries are read, models are compiled.  It is said only
+ * Slow starts are the rule: images are pulled, libraries are read, models are compiled.  It is reported only
  * when one rank comes so late that all others wait for it, or when the whole start takes longer than
  * anyone plans for, or many times as long as in the attempt before.
  *

@@ -97,10 +97,10 @@ void stall_write_renew(const struct judge_state *judge, struct tracked_verdict *
     struct verdict *verdict = &tracked->verdict;
     const struct write_point *point = &writes->done;
 
-    if (!writes->known || writes->told || point->saved_in + 1 < verdict->since_step ||
+    if (!writes->known || writes->reported || point->saved_in + 1 < verdict->since_step ||
         verdict->kind != VERDICT_CHECKPOINT_STALL)
         return;
-    writes->told = true;
+    writes->reported = true;
     write_describe(point, verdict);
     if (write_is_alone(point)) {
         verdict->layer = LAYER_STORAGE;
@@ -180,7 +180,7 @@ void stall_save(struct judge_state *judge, uint32_t rank, const struct save_note
     if (point->ranks < judge->model.world)
         return;
     write_point_end(judge, writes);
-    writes->told = false;
+    writes->reported = false;
     if (writes->skips >= SKIPS_LEAST)
         write_accuse_skips(judge, writes);
     else if (writes->skips == 0)

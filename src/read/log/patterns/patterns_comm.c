@@ -108,7 +108,7 @@ const struct log_pattern patterns_comm[] = {
     { "Bootstrap Root : rank * has already checked in", LOG_EVENT_ERROR, LAYER_USER_CODE, 85,
       "two processes have the same rank: already checked in",
       "Give every process a rank of its own: check RANK, NODE_RANK and the number of nodes that "
-      "the launcher was told, on each node.",
+      "the launcher was given, on each node.",
       NULL },
     { "Duplicate GPU detected", LOG_EVENT_ERROR, LAYER_USER_CODE, 92, "two ranks use one GPU",
       "Set the device of each rank from its local rank (torch.cuda.set_device), before the first "

@@ -1,11 +1,11 @@
-/* tell.c - words that any program uses for a failure.
+/* clue.c - words that any program uses for a failure.
  *
  * Each form is a row of `forms`, the most telling first.  A rank is named only where the words say whose end they report:
  * who wrote such a line is not known to be at fault.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "read/log/tell.h"
+#include "read/log/clue.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -22,16 +22,16 @@
 #define QUOTED 180
 #define UNKNOWN 20 /* ... what only its program calls an error */
 
-static bool tell_is_word(char c)
+static bool clue_is_word(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
 }
 
 /* Where one of these words stands alone in the line, neither as a part of a name nor as the name of a setting; NULL. */
-static const char *tell_word(const struct log_line *line, const char *const *words, size_t count)
+static const char *clue_word(const struct log_line *line, const char *const *words, size_t count)
 {
     for (const char *at = line->text; at < line->end; at++) {
-        if (at > line->text && (tell_is_word(at[-1]) || strchr("-/.", at[-1])))
+        if (at > line->text && (clue_is_word(at[-1]) || strchr("-/.", at[-1])))
             continue;
         for (size_t i = 0; i < count; i++) {
             size_t bytes = strlen(words[i]);
@@ -39,14 +39,14 @@ static const char *tell_word(const struct log_line *line, const char *const *wor
 
             if (*words[i] == tolower((unsigned char)*at) && (size_t)(line->end - at) >= bytes &&
                 strncasecmp(at, words[i], bytes) == 0 &&
-                (end == line->end || (!tell_is_word(*end) && !strchr("=-/", *end))))
+                (end == line->end || (!clue_is_word(*end) && !strchr("=-/", *end))))
                 return at;
         }
     }
     return NULL;
 }
 
-static bool tell_fits(const struct log_line *line, const char *const *patterns, size_t count)
+static bool clue_fits(const struct log_line *line, const char *const *patterns, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (pattern_fits(patterns[i], line->text, line->end, NULL))
@@ -55,13 +55,13 @@ static bool tell_fits(const struct log_line *line, const char *const *patterns, 
     return false;
 }
 
-static void tell_cause(struct log_event *event, const char *cause)
+static void clue_cause(struct log_event *event, const char *cause)
 {
     snprintf(event->cause, sizeof(event->cause), "%s", cause);
 }
 
 /* A long line is quoted from shortly before the word that tells. */
-static void tell_quote(const struct log_line *line, const char *at, struct log_event *event)
+static void clue_quote(const struct log_line *line, const char *at, struct log_event *event)
 {
     if (at && line->end - line->text > QUOTED && at - line->text > QUOTED / 2)
         snprintf(event->text, sizeof(event->text), "... %.*s",
@@ -69,13 +69,13 @@ static void tell_quote(const struct log_line *line, const char *at, struct log_e
 }
 
 /* "grad_norm 1.03 (nan)": the mean holds an old one */
-static bool tell_is_mean(const struct log_line *line, const char *at)
+static bool clue_is_mean(const struct log_line *line, const char *at)
 {
     return at - line->text >= 2 && at[-1] == '(' && at[-2] == ' ';
 }
 
 /* "loss_net: nan", "'eval_loss': nan", "grad norm: nan", "loss=tensor(nan": a NaN behind a name that matters */
-static bool tell_nan(const struct log_line *line, struct log_event *event)
+static bool clue_nan(const struct log_line *line, struct log_event *event)
 {
     static const char *const names[] = { "loss", "norm", "grad", "perplexity", "ppl" };
     static const char *const firsts[] = { "best", "lowest", "initial", "min_", "minimum" };
@@ -84,42 +84,42 @@ static bool tell_nan(const struct log_line *line, struct log_event *event)
         const char *from = at;
         struct log_line name = { .end = at };
 
-        if (strncasecmp(at, "nan", 3) != 0 || tell_is_word(at[-1]) || tell_is_mean(line, at) ||
-            (at + 3 < line->end && (tell_is_word(at[3]) || at[3] == ':')))
+        if (strncasecmp(at, "nan", 3) != 0 || clue_is_word(at[-1]) || clue_is_mean(line, at) ||
+            (at + 3 < line->end && (clue_is_word(at[3]) || at[3] == ':')))
             continue;
         while (from > line->text && !strchr(",|{;", from[-1]) && at - from < 24)
             from--;
         name.text = name.raw = from;
-        if (!tell_fits(&name, names, COUNT(names)) || tell_fits(&name, firsts, COUNT(firsts)))
+        if (!clue_fits(&name, names, COUNT(names)) || clue_fits(&name, firsts, COUNT(firsts)))
             continue;
         event->kind = LOG_EVENT_WRONG;
         event->layer = LAYER_UNKNOWN;
         event->confidence = CERTAIN;
-        tell_cause(event, "results are NaN");
+        clue_cause(event, "results are NaN");
         return true;
     }
     return false;
 }
 
 /* "Mismatched collective", "mismatch ... across ranks" */
-static bool tell_desync(const struct log_line *line, struct log_event *event)
+static bool clue_desync(const struct log_line *line, struct log_event *event)
 {
     static const char *const patterns[] = { "mismatch*collective",   "collective*mismatch",
                                             "mismatch*across ranks", "mismatch*between ranks",
                                             "differ*across ranks",   "differ*between ranks" };
 
-    if (!tell_fits(line, patterns, COUNT(patterns)))
+    if (!clue_fits(line, patterns, COUNT(patterns)))
         return false;
     event->kind = LOG_EVENT_DESYNC;
     event->layer = LAYER_USER_CODE;
     event->confidence = CERTAIN;
     event->by_name = true; /* neither side is known to be the wrong one */
-    tell_cause(event, "ranks entered different collectives");
+    clue_cause(event, "ranks entered different collectives");
     return true;
 }
 
 /* What waited, and that it waited too long. */
-static bool tell_timeout(const struct log_line *line, struct log_event *event)
+static bool clue_timeout(const struct log_line *line, struct log_event *event)
 {
     static const char *const late[] = { "timed out", "timeout", "time out", "stuck",
                                         "hang",      "hung",    "deadlock" };
@@ -127,16 +127,16 @@ static bool tell_timeout(const struct log_line *line, struct log_event *event)
                                         "all_reduce", "allreduce", "all_gather", "allgather",
                                         "nccl",       "gloo",      "rendezvous", "ranks" };
 
-    if (!tell_word(line, late, COUNT(late)) || !tell_fits(line, what, COUNT(what)) ||
-        tell_fits(line, (const char *const[]){ "timeout=", "timeout:" }, 2))
+    if (!clue_word(line, late, COUNT(late)) || !clue_fits(line, what, COUNT(what)) ||
+        clue_fits(line, (const char *const[]){ "timeout=", "timeout:" }, 2))
         return false;
     event->kind = LOG_EVENT_TIMEOUT;
     event->confidence = CERTAIN;
-    tell_cause(event, "waiting for other ranks timed out");
+    clue_cause(event, "waiting for other ranks timed out");
     return true;
 }
 
-static bool tell_signal(const struct log_line *line, struct log_event *event)
+static bool clue_signal(const struct log_line *line, struct log_event *event)
 {
     static const struct {
         const char *pattern;
@@ -164,7 +164,7 @@ static bool tell_signal(const struct log_line *line, struct log_event *event)
     };
     static const char *const sent[] = { "sending", "send signal", "forwarding", "will be" };
 
-    if (tell_fits(line, sent, COUNT(sent)))
+    if (clue_fits(line, sent, COUNT(sent)))
         return false;
     for (size_t i = 0; i < COUNT(signals); i++) {
         if (!pattern_fits(signals[i].pattern, line->text, line->end, NULL))
@@ -179,33 +179,33 @@ static bool tell_signal(const struct log_line *line, struct log_event *event)
 }
 
 /* "Evicted", "preempted", "deleted at request of": somebody ended it */
-static bool tell_outside(const struct log_line *line, struct log_event *event)
+static bool clue_outside(const struct log_line *line, struct log_event *event)
 {
     static const char *const words[] = { "preempted",   "evicted",      "evict",   "cancelled",
                                          "canceled",    "preemption",   "sigterm", "sigint",
                                          "job deleted", "death signal", "walltime" };
 
-    const char *at = tell_word(line, words, COUNT(words));
+    const char *at = clue_word(line, words, COUNT(words));
 
     if (!at || pattern_fits("sending", line->text, line->end, NULL))
         return false;
-    tell_quote(line, at, event);
+    clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
     event->layer = (uint8_t)pattern_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = LIKELY;
-    tell_cause(event, "ended from outside, by the words of its log");
+    clue_cause(event, "ended from outside, by the words of its log");
     event->advice = "Find out who or what ended the job: the scheduler's log, kubectl get events.";
     return true;
 }
 
 /* "RuntimeError:", with its words in the next line; "\"message\": \"MemoryError: std::bad_alloc\"", "worker 3: got ValueError: ...": an exception behind other words */
-static bool tell_exception(const struct log_line *line, struct log_event *event)
+static bool clue_exception(const struct log_line *line, struct log_event *event)
 {
     for (const char *at = line->text; at < line->end; at++) {
         size_t name;
 
         if (!isalpha((unsigned char)*at) ||
-            (at > line->text && (tell_is_word(at[-1]) || at[-1] == '.')))
+            (at > line->text && (clue_is_word(at[-1]) || at[-1] == '.')))
             continue;
         name = exception_name(at, line->end, false);
         if (name && at == line->text && at + name + 1 < line->end)
@@ -222,7 +222,7 @@ static bool tell_exception(const struct log_line *line, struct log_event *event)
 }
 
 /* "Exit Code:    137", "rc=137", "ExitCode=1:0", "returned non-zero exit status 2" */
-static bool tell_status(const struct log_line *line, struct log_event *event)
+static bool clue_status(const struct log_line *line, struct log_event *event)
 {
     static const char *const names[] = { "exit code",    "exitcode",    "exit_code",
                                          "exit status",  "return code", "returncode",
@@ -248,7 +248,7 @@ static bool tell_status(const struct log_line *line, struct log_event *event)
 }
 
 /* ERROR, CRITICAL or FATAL where a logger prints its level, behind names that no prefix knows. */
-static bool tell_has_level(const struct log_line *line)
+static bool clue_has_level(const struct log_line *line)
 {
     static const char *const levels[] = { " ERROR ",  " CRITICAL ", " FATAL ",
                                           "[ERROR]",  "|ERROR|",    " ERROR: ",
@@ -264,7 +264,7 @@ static bool tell_has_level(const struct log_line *line)
            !isdigit((unsigned char)*line->text);
 }
 
-static bool tell_error(const struct log_line *line, struct log_event *event)
+static bool clue_error(const struct log_line *line, struct log_event *event)
 {
     static const char *const words[] = {
         "failed",  "failure",   "fatal",     "panic",           "aborted", "aborting", "crashed",
@@ -278,20 +278,20 @@ static bool tell_error(const struct log_line *line, struct log_event *event)
         "error: #.",       "error #%",      "error: #%",   "abort request"
     };
 
-    const char *at = tell_word(line, words, COUNT(words));
+    const char *at = clue_word(line, words, COUNT(words));
     struct log_line whole = *line;
 
     whole.text = line->raw; /* "error rate 0.25" begins with what looks like a level */
-    if (tell_fits(&whole, none, COUNT(none)) || (!tell_has_level(line) && !at))
+    if (clue_fits(&whole, none, COUNT(none)) || (!clue_has_level(line) && !at))
         return false;
-    tell_quote(line, at, event);
+    clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
     event->layer = (uint8_t)pattern_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = UNKNOWN;
     return true;
 }
 
-static bool tell_hint(const struct log_line *line, struct log_event *event)
+static bool clue_hint(const struct log_line *line, struct log_event *event)
 {
     static const char *const words[] = {
         "cannot",        "can't",          "could not",      "couldn't",       "unable to",
@@ -303,11 +303,11 @@ static bool tell_hint(const struct log_line *line, struct log_event *event)
         "prematurely",   "unknown option", "no such option", "invalid option",
     };
 
-    const char *at = tell_word(line, words, COUNT(words));
+    const char *at = clue_word(line, words, COUNT(words));
 
     if (!at)
         return false;
-    tell_quote(line, at, event);
+    clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
     event->layer = (uint8_t)pattern_layer(line->text, line->end, LAYER_UNKNOWN);
     event->confidence = UNKNOWN;
@@ -316,15 +316,15 @@ static bool tell_hint(const struct log_line *line, struct log_event *event)
 
 static const struct {
     bool (*fits)(const struct log_line *line, struct log_event *event);
-    enum tell tell;
+    enum clue clue;
 } forms[] = {
-    { tell_nan, TELL_NAMED },     { tell_desync, TELL_NAMED },    { tell_timeout, TELL_NAMED },
-    { tell_signal, TELL_NAMED },  { tell_exception, TELL_NAMED }, { tell_outside, TELL_ERROR },
-    { tell_status, TELL_STATUS }, { tell_error, TELL_ERROR },     { tell_hint, TELL_HINT },
+    { clue_nan, CLUE_NAMED },     { clue_desync, CLUE_NAMED },    { clue_timeout, CLUE_NAMED },
+    { clue_signal, CLUE_NAMED },  { clue_exception, CLUE_NAMED }, { clue_outside, CLUE_ERROR },
+    { clue_status, CLUE_STATUS }, { clue_error, CLUE_ERROR },     { clue_hint, CLUE_HINT },
 };
 
 /* "Rank 2 crashed with exit code -7", "the trainer process with rank=[2] was aborted": whose end the line reports */
-static void tell_subject(const struct log_line *line, struct log_event *event)
+static void clue_subject(const struct log_line *line, struct log_event *event)
 {
     static const char *const verbs[] = { "crashed", "exited", "died",       "failed",
                                          "aborted", "killed", "terminated", "exit code" };
@@ -340,7 +340,7 @@ static void tell_subject(const struct log_line *line, struct log_event *event)
             rest.text++;
         if (rest.text == rest.end || !isdigit((unsigned char)*rest.text) ||
             !line_number(rest.text, rest.end, &rank) || rank >= 1 << 20 ||
-            !tell_word(&rest, verbs, COUNT(verbs)))
+            !clue_word(&rest, verbs, COUNT(verbs)))
             continue;
         event->rank = (uint32_t)rank;
         event->local = at - line->text >= 6 && strncasecmp(at - 6, "local", 5) == 0;
@@ -349,7 +349,7 @@ static void tell_subject(const struct log_line *line, struct log_event *event)
 }
 
 /* Lines of stars, requests that a server answered well, and what a logger whose form is not known calls information. */
-static bool tell_is_idle(const struct log_line *line)
+static bool clue_is_idle(const struct log_line *line)
 {
     const char *info = line_find(line, " INFO ");
     ptrdiff_t words = 0;
@@ -364,13 +364,13 @@ static bool tell_is_idle(const struct log_line *line)
 /* "can lead to", "could potentially cause", "may result in": a verb that says what happens, at most one word behind one that
  * says that it need not.
  */
-static bool tell_is_possible(const struct log_line *line)
+static bool clue_is_possible(const struct log_line *line)
 {
     static const char *const may[] = { "can", "may", "could", "might", "would" };
     static const char *const verbs[] = { "cause", "lead", "result", "hang", "fail", "block" };
     struct log_line rest = *line;
 
-    while ((rest.text = tell_word(&rest, may, COUNT(may)))) {
+    while ((rest.text = clue_word(&rest, may, COUNT(may)))) {
         struct log_line next = { .raw = rest.text, .text = rest.text };
         int words = 0;
 
@@ -378,7 +378,7 @@ static bool tell_is_possible(const struct log_line *line)
             words += *next.end == ' ';
         while (next.end < line->end && isalpha((unsigned char)*next.end))
             next.end++;
-        if (tell_word(&next, verbs, COUNT(verbs)))
+        if (clue_word(&next, verbs, COUNT(verbs)))
             return true;
         rest.text++;
     }
@@ -386,7 +386,7 @@ static bool tell_is_possible(const struct log_line *line)
 }
 
 /* What could happen did not, and what was missing was not needed. */
-static bool tell_is_hypothetical(const struct log_line *line)
+static bool clue_is_hypothetical(const struct log_line *line)
 {
     static const char *const words[] = {
         "might ",          "deprecat",     "to avoid",      "early stop",
@@ -394,21 +394,21 @@ static bool tell_is_hypothetical(const struct log_line *line)
         "will be ignored", "not needed",   "optional",
     };
 
-    return tell_fits(line, words, COUNT(words)) || tell_is_possible(line);
+    return clue_fits(line, words, COUNT(words)) || clue_is_possible(line);
 }
 
-enum tell tell_line(const struct log_line *line, struct log_event *event)
+enum clue clue_line(const struct log_line *line, struct log_event *event)
 {
-    if (tell_is_hypothetical(line) || tell_is_idle(line))
-        return TELL_NOTHING;
+    if (clue_is_hypothetical(line) || clue_is_idle(line))
+        return CLUE_NOTHING;
     for (size_t i = 0; i < COUNT(forms); i++) {
         if (!forms[i].fits(line, event))
             continue;
         if (event->kind != LOG_EVENT_TIMEOUT && event->kind != LOG_EVENT_DESYNC)
-            tell_subject(line, event);
+            clue_subject(line, event);
         return event->kind == LOG_EVENT_EXIT && (event->value < 0 || event->value > 128)
-                   ? TELL_NAMED
-                   : forms[i].tell;
+                   ? CLUE_NAMED
+                   : forms[i].clue;
     }
-    return TELL_NOTHING;
+    return CLUE_NOTHING;
 }

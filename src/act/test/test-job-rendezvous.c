@@ -1,8 +1,8 @@
-/* test-meet.c - Slurm's lists of hosts, and the key.
+/* test-job-rendezvous.c - Slurm's lists of hosts, and the key.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "act/meet.h"
+#include "act/job_rendezvous.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void hosts_are(const char *names, const char *expected)
 {
     char text[256];
 
-    assert_int_equal(meet_hosts(names, 9, text, sizeof(text)), expected != NULL);
+    assert_int_equal(job_rendezvous_hosts(names, 9, text, sizeof(text)), expected != NULL);
     if (expected)
         assert_string_equal(text, expected);
 }
@@ -57,20 +57,20 @@ static void all_launchers_of_a_step_find_the_same_place(void **state)
 
     (void)state;
     unsetenv("SLURM_JOB_ID");
-    assert_false(meet_slurm_endpoint(text, sizeof(text)));
-    assert_false(meet_slurm_name(name));
+    assert_false(job_rendezvous_slurm_endpoint(text, sizeof(text)));
+    assert_false(job_rendezvous_slurm_name(name));
     setenv("SLURM_JOB_ID", "4711", 1);
     setenv("SLURM_STEP_ID", "2", 1);
     setenv("SLURM_JOB_NODELIST", "n[1-4]", 1);
     setenv("SLURM_STEP_NODELIST", "n[1-2]", 1);
-    assert_true(meet_slurm_endpoint(text, sizeof(text)));
+    assert_true(job_rendezvous_slurm_endpoint(text, sizeof(text)));
     assert_int_equal(strncmp(text, "n1:2", 4), 0);
     assert_non_null(strstr(text, ",n2:2"));
     assert_null(strstr(text, "n3"));
-    assert_true(meet_slurm_name(name));
+    assert_true(job_rendezvous_slurm_name(name));
     assert_string_equal(name, "slurm-4711-2");
     setenv("SLURM_STEP_ID", "3", 1);
-    assert_true(meet_slurm_endpoint(again, sizeof(again)));
+    assert_true(job_rendezvous_slurm_endpoint(again, sizeof(again)));
     assert_string_not_equal(text, again); /* another port */
 }
 
@@ -78,10 +78,12 @@ static void all_launchers_of_a_step_find_the_same_place(void **state)
 static void the_key_is_taken_out_of_the_environment(void **state)
 {
     char directory[] = "/tmp/test-meet-XXXXXX", key[64];
-    struct launch_plan plan = { .meet = "127.0.0.1:1", .job_key = key, .directory = directory };
+    struct launch_plan plan = { .rendezvous = "127.0.0.1:1",
+                                .job_key = key,
+                                .directory = directory };
     struct run_directory run_dir = { .lock = -1 };
     struct token token;
-    struct meet *meet = NULL;
+    struct job_rendezvous *rendezvous = NULL;
     struct err err = { "" };
 
     (void)state;
@@ -90,10 +92,10 @@ static void the_key_is_taken_out_of_the_environment(void **state)
     assert_int_equal(token_read_or_make(key, &token, &err), 0);
     assert_int_equal(path_join(&run_dir.directory, directory, ".", &err), 0);
     snprintf(run_dir.file.id, sizeof(run_dir.file.id), "job");
-    setenv(MEET_KEY_VARIABLE, "0123456789abcdef0123", 1);
-    assert_int_equal(meet_open(&plan, &run_dir, &meet, &err), 0);
-    assert_null(getenv(MEET_KEY_VARIABLE));
-    meet_close(meet);
+    setenv(RENDEZVOUS_KEY_VARIABLE, "0123456789abcdef0123", 1);
+    assert_int_equal(job_rendezvous_open(&plan, &run_dir, &rendezvous, &err), 0);
+    assert_null(getenv(RENDEZVOUS_KEY_VARIABLE));
+    job_rendezvous_close(rendezvous);
     assert_int_equal(tree_remove(directory), 0);
 }
 

@@ -1,16 +1,16 @@
-/* others.h - what other programs did while something was measured: a rate that is low beside them says nothing about the part.
+/* other_load.h - what other programs did while something was measured: a rate that is low beside them says nothing about the part.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_VERIFY_OTHERS_H
-#define LOCKSTEP_VERIFY_OTHERS_H
+#ifndef LOCKSTEP_VERIFY_OTHER_LOAD_H
+#define LOCKSTEP_VERIFY_OTHER_LOAD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "verify/verify.h"
 
-struct others {
+struct other_load {
     const char *root; /* stands before /proc and /sys */
     int64_t began_ns;
     uint64_t busy, own; /* clock ticks of all processors, and of this process */
@@ -20,12 +20,12 @@ struct others {
 };
 
 /* `dir`: on the disk that is measured; NULL: none is. */
-void others_begin(struct others *others, const char *root, const char *dir);
+void other_load_begin(struct other_load *load, const char *root, const char *dir);
 
 /* Results from the one at `first` on that are worse than ok, because a value is low, become unknown if others used more than a
  * twentieth of the processors (without a disk), or moved more than a tenth of `bytes`, which this process moved on the disk.
  */
-void others_judge(const struct others *others, uint64_t bytes, struct verify_report *report,
-                  size_t first);
+void other_load_judge(const struct other_load *load, uint64_t bytes, struct verify_report *report,
+                      size_t first);
 
 #endif

@@ -1,11 +1,11 @@
-/* meet.c - where the launchers of a job meet if there is no site's controller.
+/* job_rendezvous.c - where the launchers of a job meet if there is no site's controller.
  *
  * Who leads is decided by an address: of all machines one has it.  Of several launchers on that machine the first leads, which
  * holds the UDP port of that number for its life; the controller itself listens on TCP.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "act/meet.h"
+#include "act/job_rendezvous.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -21,12 +21,12 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
-#define MEET_PORT_FIRST                                                                            \
+#define RENDEZVOUS_PORT_FIRST                                                                      \
     20000 /* of those that Slurm's jobs use: below those that systems give out */
-#define MEET_PORTS 10000
-#define MEET_ENDPOINTS_MAX 1024
+#define RENDEZVOUS_PORTS 10000
+#define RENDEZVOUS_ENDPOINTS_MAX 1024
 
-struct meet {
+struct job_rendezvous {
     struct endpoint {
         struct address at;
         bool named; /* it is no address in numbers */
@@ -41,58 +41,59 @@ struct meet {
     struct daemons_lead lead;
 };
 
-void meet_close(struct meet *meet)
+void job_rendezvous_close(struct job_rendezvous *rendezvous)
 {
-    if (!meet)
+    if (!rendezvous)
         return;
-    fd_clean(&meet->lock);
-    free(meet->endpoint);
-    free(meet);
+    fd_clean(&rendezvous->lock);
+    free(rendezvous->endpoint);
+    free(rendezvous);
 }
 
-static void meet_clean(struct meet **meet)
+static void job_rendezvous_clean(struct job_rendezvous **rendezvous)
 {
-    meet_close(*meet);
+    job_rendezvous_close(*rendezvous);
 }
 
-const struct daemons_lead *meet_lead(const struct meet *meet)
+const struct daemons_lead *job_rendezvous_lead(const struct job_rendezvous *rendezvous)
 {
-    return meet && meet->mine < meet->count ? &meet->lead : NULL;
+    return rendezvous && rendezvous->mine < rendezvous->count ? &rendezvous->lead : NULL;
 }
 
-bool meet_leads(const struct meet *meet)
+bool job_rendezvous_leads(const struct job_rendezvous *rendezvous)
 {
-    return meet && meet->mine == meet->now;
+    return rendezvous && rendezvous->mine == rendezvous->now;
 }
 
-const char *meet_url(const struct meet *meet)
+const char *job_rendezvous_url(const struct job_rendezvous *rendezvous)
 {
-    return meet->endpoint[meet->now].url;
+    return rendezvous->endpoint[rendezvous->now].url;
 }
 
-const char *meet_name(const struct meet *meet)
+const char *job_rendezvous_name(const struct job_rendezvous *rendezvous)
 {
-    return meet && meet->mine < meet->count && meet->endpoint[meet->mine].named
-               ? meet->endpoint[meet->mine].at.host
+    return rendezvous && rendezvous->mine < rendezvous->count &&
+                   rendezvous->endpoint[rendezvous->mine].named
+               ? rendezvous->endpoint[rendezvous->mine].at.host
                : NULL;
 }
 
-uint32_t meet_quorum(const struct meet *meet)
+uint32_t job_rendezvous_quorum(const struct job_rendezvous *rendezvous)
 {
-    return meet && meet->count > 1 ? (uint32_t)(meet->count / 2 + 1) : 0;
+    return rendezvous && rendezvous->count > 1 ? (uint32_t)(rendezvous->count / 2 + 1) : 0;
 }
 
-bool meet_move(struct meet *meet)
+bool job_rendezvous_move(struct job_rendezvous *rendezvous)
 {
-    if (meet->now + 1 >= meet->count)
+    if (rendezvous->now + 1 >= rendezvous->count)
         return false;
-    meet->now++;
+    rendezvous->now++;
     return true;
 }
 
-const char *meet_left_behind(const struct meet *meet, size_t i)
+const char *job_rendezvous_left_behind(const struct job_rendezvous *rendezvous, size_t i)
 {
-    return meet && i < meet->now ? meet->endpoint[i].at.host : NULL;
+    return rendezvous && i < rendezvous->now ? rendezvous->endpoint[i].at.host : NULL;
 }
 
 /* ---- endpoints ---- */
@@ -112,26 +113,27 @@ static int endpoint_parse(const char *text, size_t size, struct endpoint *ret, s
     return 0;
 }
 
-static int meet_parse(const char *text, struct meet *meet, struct err *err)
+static int job_rendezvous_parse(const char *text, struct job_rendezvous *rendezvous,
+                                struct err *err)
 {
     for (size_t size; text; text = text[size] ? text + size + 1 : NULL) {
         int r;
 
         size = strcspn(text, ",");
-        if (meet->count == MEET_ENDPOINTS_MAX)
-            return err_set(err, -EINVAL, "--rdzv-endpoint: more than %d", MEET_ENDPOINTS_MAX);
-        if (!ARRAY_FIT(meet->endpoint, meet->room, meet->count + 1))
+        if (rendezvous->count == RENDEZVOUS_ENDPOINTS_MAX)
+            return err_set(err, -EINVAL, "--rdzv-endpoint: more than %d", RENDEZVOUS_ENDPOINTS_MAX);
+        if (!ARRAY_FIT(rendezvous->endpoint, rendezvous->room, rendezvous->count + 1))
             return err_nomem(err);
-        r = endpoint_parse(text, size, &meet->endpoint[meet->count], err);
+        r = endpoint_parse(text, size, &rendezvous->endpoint[rendezvous->count], err);
         if (r < 0)
             return r;
-        meet->count++;
+        rendezvous->count++;
     }
     return 0;
 }
 
 /* -1: the address is another machine's, or another launcher here has it. */
-static int meet_lock(const struct addrinfo *at)
+static int job_rendezvous_lock(const struct addrinfo *at)
 {
     int fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -155,39 +157,41 @@ static int endpoint_lock(const struct endpoint *endpoint, int *ret, struct err *
         return err_set(err, -EHOSTUNREACH, "--rdzv-endpoint %s: %s", endpoint->at.host,
                        gai_strerror(r));
     for (const struct addrinfo *at = found; at && *ret < 0; at = at->ai_next)
-        *ret = meet_lock(at);
+        *ret = job_rendezvous_lock(at);
     freeaddrinfo(found);
     return 0;
 }
 
-static int meet_elect(struct meet *meet, struct err *err)
+static int job_rendezvous_elect(struct job_rendezvous *rendezvous, struct err *err)
 {
-    for (meet->mine = 0; meet->mine < meet->count; meet->mine++) {
-        const struct endpoint *endpoint = &meet->endpoint[meet->mine];
-        int r = endpoint_lock(endpoint, &meet->lock, err);
+    for (rendezvous->mine = 0; rendezvous->mine < rendezvous->count; rendezvous->mine++) {
+        const struct endpoint *endpoint = &rendezvous->endpoint[rendezvous->mine];
+        int r = endpoint_lock(endpoint, &rendezvous->lock, err);
 
         if (r < 0)
             return r;
-        if (meet->lock < 0)
+        if (rendezvous->lock < 0)
             continue;
         if (endpoint->named) /* at whichever of its addresses the others find it */
-            snprintf(meet->listen, sizeof(meet->listen), "0.0.0.0:%u", endpoint->at.port);
+            snprintf(rendezvous->listen, sizeof(rendezvous->listen), "0.0.0.0:%u",
+                     endpoint->at.port);
         else
-            snprintf(meet->listen, sizeof(meet->listen), "%s", endpoint->url + strlen("https://"));
+            snprintf(rendezvous->listen, sizeof(rendezvous->listen), "%s",
+                     endpoint->url + strlen("https://"));
         return 0;
     }
-    return meet->count == 1
+    return rendezvous->count == 1
                ? 0
                : err_set(err, -EINVAL,
                          "--rdzv-endpoint: with several, each node needs one, and none "
                          "of these %zu is free on this machine",
-                         meet->count);
+                         rendezvous->count);
 }
 
 /* ---- the key ---- */
 
 /* A file that all launchers see, if they have one home directory. */
-static int meet_key_file(const char *run, struct job_key *ret, struct err *err)
+static int job_rendezvous_key_file(const char *run, struct job_key *ret, struct err *err)
 {
     struct path state, keys, path;
     struct token token;
@@ -206,10 +210,10 @@ static int meet_key_file(const char *run, struct job_key *ret, struct err *err)
     return r < 0 ? r : job_key_of(token.text, ret, err);
 }
 
-static int meet_key_find(const struct launch_plan *plan, const char *run, struct job_key *ret,
-                         struct err *err)
+static int job_rendezvous_key_find(const struct launch_plan *plan, const char *run,
+                                   struct job_key *ret, struct err *err)
 {
-    const char *text = getenv(MEET_KEY_VARIABLE);
+    const char *text = getenv(RENDEZVOUS_KEY_VARIABLE);
     struct token token;
     int r;
 
@@ -218,33 +222,33 @@ static int meet_key_find(const struct launch_plan *plan, const char *run, struct
         return r < 0 ? err_wrap(err, r, "--job-key") : job_key_of(token.text, ret, err);
     }
     if (!text)
-        return meet_key_file(run, ret, err);
+        return job_rendezvous_key_file(run, ret, err);
     r = job_key_of(text, ret, err);
-    return r < 0 ? err_wrap(err, r, MEET_KEY_VARIABLE) : 0;
+    return r < 0 ? err_wrap(err, r, RENDEZVOUS_KEY_VARIABLE) : 0;
 }
 
 /* Ranks do not get it, whether it was the one or not. */
-static int meet_key(const struct launch_plan *plan, const char *run, struct job_key *ret,
-                    struct err *err)
+static int job_rendezvous_key(const struct launch_plan *plan, const char *run, struct job_key *ret,
+                              struct err *err)
 {
-    int r = meet_key_find(plan, run, ret, err);
+    int r = job_rendezvous_key_find(plan, run, ret, err);
 
-    unsetenv(MEET_KEY_VARIABLE);
+    unsetenv(RENDEZVOUS_KEY_VARIABLE);
     return r;
 }
 
 /* What the controller finds in its directory.  The token of the run is the same at each of them. */
-static int meet_prepare_lead(struct meet *meet, const struct job_key *key,
-                             const unsigned char *seed, struct err *err)
+static int job_rendezvous_prepare_lead(struct job_rendezvous *rendezvous, const struct job_key *key,
+                                       const unsigned char *seed, struct err *err)
 {
     struct path tokens, path;
     struct token token;
-    int r = path_join(&path, meet->state.text, "tls", err);
+    int r = path_join(&path, rendezvous->state.text, "tls", err);
 
     if (r == 0)
         r = tls_make_of_seed(path.text, seed, err);
     if (r == 0)
-        r = path_join(&tokens, meet->state.text, "tokens", err);
+        r = path_join(&tokens, rendezvous->state.text, "tokens", err);
     if (r == 0)
         r = path_make(tokens.text, err);
     if (r == 0)
@@ -253,20 +257,21 @@ static int meet_prepare_lead(struct meet *meet, const struct job_key *key,
     if (r == 0)
         r = token_write(path.text, &token, err);
     if (r == 0)
-        r = path_join(&path, meet->state.text, "agent.token", err);
+        r = path_join(&path, rendezvous->state.text, "agent.token", err);
     job_key_token(key, JOB_KEY_FACTS, &token);
     if (r == 0)
         r = token_write(path.text, &token, err);
     explicit_bzero(&token, sizeof(token));
-    meet->lead = (struct daemons_lead){ .state = meet->state.text,
-                                        .run = meet->run,
-                                        .listen = meet->listen,
-                                        .host = meet->endpoint[meet->mine].at.host };
+    rendezvous->lead =
+        (struct daemons_lead){ .state = rendezvous->state.text,
+                               .run = rendezvous->run,
+                               .listen = rendezvous->listen,
+                               .host = rendezvous->endpoint[rendezvous->mine].at.host };
     return r;
 }
 
-static int meet_prepare(struct meet *meet, const struct job_key *key, const char *directory,
-                        struct err *err)
+static int job_rendezvous_prepare(struct job_rendezvous *rendezvous, const struct job_key *key,
+                                  const char *directory, struct err *err)
 {
     unsigned char seed[JOB_KEY_BYTES];
     struct token token;
@@ -280,65 +285,66 @@ static int meet_prepare(struct meet *meet, const struct job_key *key, const char
         r = token_write(path.text, &token, err);
     if (r == 0)
         r = tls_pin_of_seed(seed, pin, err);
-    if (r == 0 && meet_lead(meet))
-        r = meet_prepare_lead(meet, key, seed, err);
+    if (r == 0 && job_rendezvous_lead(rendezvous))
+        r = job_rendezvous_prepare_lead(rendezvous, key, seed, err);
     explicit_bzero(seed, sizeof(seed));
     explicit_bzero(&token, sizeof(token));
     if (r < 0)
         return r;
-    setenv("LOCKSTEP_CONTROL", meet_url(meet), 1);
+    setenv("LOCKSTEP_CONTROL", job_rendezvous_url(rendezvous), 1);
     setenv("LOCKSTEP_CONTROL_PIN", pin, 1);
     setenv("LOCKSTEP_TOKEN_FILE", path.text, 1);
     unsetenv("LOCKSTEP_CONTROL_CA");
     return 0;
 }
 
-int meet_open(const struct launch_plan *plan, const struct run_directory *run_dir,
-              struct meet **ret, struct err *err)
+int job_rendezvous_open(const struct launch_plan *plan, const struct run_directory *run_dir,
+                        struct job_rendezvous **ret, struct err *err)
 {
-    CLEAN(meet_clean) struct meet *meet = calloc(1, sizeof(*meet));
+    CLEAN(job_rendezvous_clean) struct job_rendezvous *rendezvous = calloc(1, sizeof(*rendezvous));
     struct job_key key;
     int r;
 
-    if (!meet)
+    if (!rendezvous)
         return err_nomem(err);
-    meet->lock = -1;
-    snprintf(meet->run, sizeof(meet->run), "%s", run_dir->file.id);
-    r = meet_parse(plan->meet, meet, err);
+    rendezvous->lock = -1;
+    snprintf(rendezvous->run, sizeof(rendezvous->run), "%s", run_dir->file.id);
+    r = job_rendezvous_parse(plan->rendezvous, rendezvous, err);
     if (r == 0)
-        r = meet_key(plan, run_dir->file.id, &key, err);
+        r = job_rendezvous_key(plan, run_dir->file.id, &key, err);
     if (r == 0)
-        r = meet_elect(meet, err);
+        r = job_rendezvous_elect(rendezvous, err);
     /* Another controller than the first must not use its files: that one may still be there. */
     if (r == 0)
-        r = meet->mine || plan->directory
-                ? path_join(&meet->state, run_dir->directory.text, "control", err)
-                : paths_run(run_dir->file.id, &meet->state, err);
+        r = rendezvous->mine || plan->directory
+                ? path_join(&rendezvous->state, run_dir->directory.text, "control", err)
+                : paths_run(run_dir->file.id, &rendezvous->state, err);
     if (r == 0)
-        r = meet_prepare(meet, &key, run_dir->directory.text, err);
+        r = job_rendezvous_prepare(rendezvous, &key, run_dir->directory.text, err);
     explicit_bzero(&key, sizeof(key));
     if (r < 0)
         return r;
-    *ret = TAKE(meet);
+    *ret = TAKE(rendezvous);
     return 0;
 }
 
 /* ---- Slurm ---- */
 
 /* Where the list of hosts goes, with commas between and the port behind each. */
-struct meet_list {
+struct job_rendezvous_list {
     char *at;
     size_t left, count;
     unsigned port;
 };
 
-static bool meet_hosts_put(struct meet_list *list, const char *prefix, size_t prefix_size,
-                           const char *number, const char *suffix, size_t suffix_size)
+static bool job_rendezvous_hosts_put(struct job_rendezvous_list *list, const char *prefix,
+                                     size_t prefix_size, const char *number, const char *suffix,
+                                     size_t suffix_size)
 {
     int size = snprintf(list->at, list->left, "%s%.*s%s%.*s:%u", list->count ? "," : "",
                         (int)prefix_size, prefix, number, (int)suffix_size, suffix, list->port);
 
-    if (size < 0 || (size_t)size >= list->left || list->count == MEET_ENDPOINTS_MAX)
+    if (size < 0 || (size_t)size >= list->left || list->count == RENDEZVOUS_ENDPOINTS_MAX)
         return false;
     list->at += size;
     list->left -= (size_t)size;
@@ -347,8 +353,9 @@ static bool meet_hosts_put(struct meet_list *list, const char *prefix, size_t pr
 }
 
 /* "n[001-004,7]-ib": `text` begins at the first number; *ret: behind the bracket. */
-static bool meet_hosts_put_range(struct meet_list *list, const char *prefix, const char *text,
-                                 const char *end, const char *suffix, size_t suffix_size)
+static bool job_rendezvous_hosts_put_range(struct job_rendezvous_list *list, const char *prefix,
+                                           const char *text, const char *end, const char *suffix,
+                                           size_t suffix_size)
 {
     size_t prefix_size = (size_t)(text - 1 - prefix);
 
@@ -364,11 +371,12 @@ static bool meet_hosts_put_range(struct meet_list *list, const char *prefix, con
             last = strtoul(text + 1, NULL, 10);
             text += 1 + strspn(text + 1, "0123456789");
         }
-        if (last < first || last - first >= MEET_ENDPOINTS_MAX || (text < end && *text != ','))
+        if (last < first || last - first >= RENDEZVOUS_ENDPOINTS_MAX ||
+            (text < end && *text != ','))
             return false;
         for (; first <= last; first++) {
             snprintf(number, sizeof(number), "%0*lu", (int)width, first);
-            if (!meet_hosts_put(list, prefix, prefix_size, number, suffix, suffix_size))
+            if (!job_rendezvous_hosts_put(list, prefix, prefix_size, number, suffix, suffix_size))
                 return false;
         }
         text += *text == ',';
@@ -376,9 +384,9 @@ static bool meet_hosts_put_range(struct meet_list *list, const char *prefix, con
     return true;
 }
 
-bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
+bool job_rendezvous_hosts(const char *names, unsigned port, char *ret, size_t room)
 {
-    struct meet_list list = { .at = ret, .left = room, .port = port };
+    struct job_rendezvous_list list = { .at = ret, .left = room, .port = port };
 
     ret[0] = '\0';
     while (*names) {
@@ -388,8 +396,9 @@ bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
 
         if (names[plain] == '[' && (!end || end[1 + suffix] == '['))
             return false; /* a name with two numbers, as none of ours */
-        if (end ? !meet_hosts_put_range(&list, names, names + plain + 1, end, end + 1, suffix)
-                : !plain || !meet_hosts_put(&list, names, plain, "", "", 0))
+        if (end ? !job_rendezvous_hosts_put_range(&list, names, names + plain + 1, end, end + 1,
+                                                  suffix)
+                : !plain || !job_rendezvous_hosts_put(&list, names, plain, "", "", 0))
             return false;
         names = end ? end + 1 + suffix : names + plain;
         names += *names == ',';
@@ -397,14 +406,14 @@ bool meet_hosts(const char *names, unsigned port, char *ret, size_t room)
     return list.count > 0;
 }
 
-static const char *meet_slurm_step(void)
+static const char *job_rendezvous_slurm_step(void)
 {
     const char *step = getenv("SLURM_STEP_ID");
 
     return step ? step : "0";
 }
 
-bool meet_slurm_endpoint(char *ret, size_t room)
+bool job_rendezvous_slurm_endpoint(char *ret, size_t room)
 {
     const char *job = getenv("SLURM_JOB_ID"), *list = getenv("SLURM_STEP_NODELIST");
     char text[128];
@@ -414,17 +423,18 @@ bool meet_slurm_endpoint(char *ret, size_t room)
         list = getenv("SLURM_JOB_NODELIST");
     if (!job || !list)
         return false;
-    snprintf(text, sizeof(text), "%.40s.%.40s", job, meet_slurm_step());
+    snprintf(text, sizeof(text), "%.40s.%.40s", job, job_rendezvous_slurm_step());
     hash = hash64(0, text, strlen(text));
-    return meet_hosts(list, (unsigned)(MEET_PORT_FIRST + hash % MEET_PORTS), ret, room);
+    return job_rendezvous_hosts(list, (unsigned)(RENDEZVOUS_PORT_FIRST + hash % RENDEZVOUS_PORTS),
+                                ret, room);
 }
 
-bool meet_slurm_name(char ret[static 64])
+bool job_rendezvous_slurm_name(char ret[static 64])
 {
     const char *job = getenv("SLURM_JOB_ID");
 
     if (!job)
         return false;
-    snprintf(ret, 64, "slurm-%.24s-%.24s", job, meet_slurm_step());
+    snprintf(ret, 64, "slurm-%.24s-%.24s", job, job_rendezvous_slurm_step());
     return true;
 }

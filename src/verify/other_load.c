@@ -1,8 +1,8 @@
-/* others.c - /proc/stat without our own times, and the counters of the disk under a directory.
+/* other_load.c - /proc/stat without our own times, and the counters of the disk under a directory.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "verify/others.h"
+#include "verify/other_load.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define DISK_SHARE 0.1
 #define DISK_LEAST (UINT64_C(4) << 20) /* a journal and a log are always written */
 
-static bool others_times(const char *root, uint64_t *busy, uint64_t *own)
+static bool other_load_times(const char *root, uint64_t *busy, uint64_t *own)
 {
     const struct tree tree = { .root = root };
     uint64_t user, nice, system, irq, softirq;
@@ -41,7 +41,7 @@ static bool others_times(const char *root, uint64_t *busy, uint64_t *own)
 }
 
 /* The whole disk, also of a partition. */
-static void others_find_disk(const char *root, const char *dir, char *ret, size_t room)
+static void other_load_find_disk(const char *root, const char *dir, char *ret, size_t room)
 {
     const struct tree tree = { .root = root };
     struct stat st;
@@ -58,7 +58,7 @@ static void others_find_disk(const char *root, const char *dir, char *ret, size_
 }
 
 /* "reads merged SECTORS ms writes merged SECTORS ..." */
-static uint64_t others_moved(const char *root, const char *disk)
+static uint64_t other_load_moved(const char *root, const char *disk)
 {
     const struct tree tree = { .root = root };
     uint64_t read, written;
@@ -70,46 +70,47 @@ static uint64_t others_moved(const char *root, const char *disk)
     return (read + written) * SECTOR;
 }
 
-void others_begin(struct others *others, const char *root, const char *dir)
+void other_load_begin(struct other_load *load, const char *root, const char *dir)
 {
-    *others = (struct others){ .root = root, .began_ns = time_mono_ns() };
-    others->has_times = others_times(root, &others->busy, &others->own);
+    *load = (struct other_load){ .root = root, .began_ns = time_mono_ns() };
+    load->has_times = other_load_times(root, &load->busy, &load->own);
     if (dir)
-        others_find_disk(root, dir, others->disk, sizeof(others->disk));
-    others->moved = others_moved(root, others->disk);
+        other_load_find_disk(root, dir, load->disk, sizeof(load->disk));
+    load->moved = other_load_moved(root, load->disk);
 }
 
-static bool others_use_cpus(const struct others *others, char *why, size_t room)
+static bool other_load_use_cpus(const struct other_load *load, char *why, size_t room)
 {
-    double seconds = (double)(time_mono_ns() - others->began_ns) / 1e9, cpus;
+    double seconds = (double)(time_mono_ns() - load->began_ns) / 1e9, cpus;
     double most = CPU_LEAST + CPU_SHARE * (double)sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t busy, own;
 
-    if (!others->has_times || !others_times(others->root, &busy, &own) || seconds <= 0)
+    if (!load->has_times || !other_load_times(load->root, &busy, &own) || seconds <= 0)
         return false;
-    busy -= others->busy;
-    own -= others->own;
+    busy -= load->busy;
+    own -= load->own;
     cpus = busy > own ? (double)(busy - own) / (double)sysconf(_SC_CLK_TCK) / seconds : 0;
     snprintf(why, room, "; other programs used %.1f processors meanwhile", cpus);
     return cpus > most;
 }
 
-static bool others_use_disk(const struct others *others, uint64_t bytes, char *why, size_t room)
+static bool other_load_use_disk(const struct other_load *load, uint64_t bytes, char *why,
+                                size_t room)
 {
-    uint64_t moved = others_moved(others->root, others->disk);
-    uint64_t theirs = moved > others->moved + bytes ? moved - others->moved - bytes : 0;
+    uint64_t moved = other_load_moved(load->root, load->disk);
+    uint64_t theirs = moved > load->moved + bytes ? moved - load->moved - bytes : 0;
 
     snprintf(why, room, "; other programs moved %.0f MB on the disk meanwhile",
              (double)theirs / 1e6);
     return (double)theirs > MAX(DISK_SHARE * (double)bytes, (double)DISK_LEAST);
 }
 
-void others_judge(const struct others *others, uint64_t bytes, struct verify_report *report,
-                  size_t first)
+void other_load_judge(const struct other_load *load, uint64_t bytes, struct verify_report *report,
+                      size_t first)
 {
     char why[80];
-    bool used = bytes ? others_use_disk(others, bytes, why, sizeof(why))
-                      : others_use_cpus(others, why, sizeof(why));
+    bool used = bytes ? other_load_use_disk(load, bytes, why, sizeof(why))
+                      : other_load_use_cpus(load, why, sizeof(why));
 
     for (size_t i = first; i < report->count && used; i++) {
         struct check *result = &report->result[i];

@@ -1,4 +1,4 @@
-/* test-tell.c - lines of programs that nobody knows: what they tell about a failure, and what they do not.
+/* test-clue.c - lines of programs that nobody knows: what they tell about a failure, and what they do not.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,46 +11,46 @@
 #include <cmocka.h>
 
 #include "core/clean.h"
-#include "read/log/tell.h"
+#include "read/log/clue.h"
 #include "wire/verdict.h"
 
-static enum tell told(const char *text, struct log_event *event)
+static enum clue clue_of(const char *text, struct log_event *event)
 {
     struct log_line line;
 
     *event = (struct log_event){ .rank = LOG_EVENT_NO_RANK };
     line_read(&line, text, text + strlen(text), 0);
-    return tell_line(&line, event);
+    return clue_line(&line, event);
 }
 
 static void knows_the_forms_of_failure(void **state)
 {
     static const struct {
         const char *text;
-        enum tell tell;
+        enum clue clue;
         uint8_t kind, layer;
     } cases[] = {
-        { "step 7 loss_net: nan lr 0.1", TELL_NAMED, LOG_EVENT_WRONG, LAYER_UNKNOWN },
-        { "{'eval_loss': nan, 'epoch': 0.1}", TELL_NAMED, LOG_EVENT_WRONG, LAYER_UNKNOWN },
-        { "worker: got ValueError: bad shape", TELL_NAMED, LOG_EVENT_ERROR, LAYER_USER_CODE },
-        { "\"message\": \"MemoryError: std::oops\"", TELL_NAMED, LOG_EVENT_ERROR,
+        { "step 7 loss_net: nan lr 0.1", CLUE_NAMED, LOG_EVENT_WRONG, LAYER_UNKNOWN },
+        { "{'eval_loss': nan, 'epoch': 0.1}", CLUE_NAMED, LOG_EVENT_WRONG, LAYER_UNKNOWN },
+        { "worker: got ValueError: bad shape", CLUE_NAMED, LOG_EVENT_ERROR, LAYER_USER_CODE },
+        { "\"message\": \"MemoryError: std::oops\"", CLUE_NAMED, LOG_EVENT_ERROR,
           LAYER_HOST_MEMORY },
-        { "Caught SIGBUS in worker", TELL_NAMED, LOG_EVENT_SIGNAL, LAYER_HOST_MEMORY },
-        { "all_gather timed out on this host", TELL_NAMED, LOG_EVENT_TIMEOUT, LAYER_UNKNOWN },
-        { "Mismatched collective at and around rank 39", TELL_NAMED, LOG_EVENT_DESYNC,
+        { "Caught SIGBUS in worker", CLUE_NAMED, LOG_EVENT_SIGNAL, LAYER_HOST_MEMORY },
+        { "all_gather timed out on this host", CLUE_NAMED, LOG_EVENT_TIMEOUT, LAYER_UNKNOWN },
+        { "Mismatched collective at and around rank 39", CLUE_NAMED, LOG_EVENT_DESYNC,
           LAYER_USER_CODE },
-        { "+[05:25:15] rc=137", TELL_NAMED, LOG_EVENT_EXIT, LAYER_UNKNOWN },
-        { "   Exit Code:    3", TELL_STATUS, LOG_EVENT_EXIT, LAYER_UNKNOWN },
-        { "frobnicator: fatal: no widget", TELL_ERROR, LOG_EVENT_ERROR, LAYER_UNKNOWN },
-        { "Reason: Evicted", TELL_ERROR, LOG_EVENT_ERROR, LAYER_UNKNOWN },
-        { "Could not save model. Check your disk space!", TELL_HINT, LOG_EVENT_ERROR,
+        { "+[05:25:15] rc=137", CLUE_NAMED, LOG_EVENT_EXIT, LAYER_UNKNOWN },
+        { "   Exit Code:    3", CLUE_STATUS, LOG_EVENT_EXIT, LAYER_UNKNOWN },
+        { "frobnicator: fatal: no widget", CLUE_ERROR, LOG_EVENT_ERROR, LAYER_UNKNOWN },
+        { "Reason: Evicted", CLUE_ERROR, LOG_EVENT_ERROR, LAYER_UNKNOWN },
+        { "Could not save model. Check your disk space!", CLUE_HINT, LOG_EVENT_ERROR,
           LAYER_STORAGE },
     };
     struct log_event event;
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
-        if (told(cases[i].text, &event) != cases[i].tell || event.kind != cases[i].kind ||
+        if (clue_of(cases[i].text, &event) != cases[i].clue || event.kind != cases[i].kind ||
             event.layer != cases[i].layer)
             fail_msg("%s", cases[i].text);
     }
@@ -77,7 +77,7 @@ static void is_not_told_by_words_alone(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(texts); i++) {
-        if (told(texts[i], &event) != TELL_NOTHING)
+        if (clue_of(texts[i], &event) != CLUE_NOTHING)
             fail_msg("%s", texts[i]);
     }
 }
@@ -87,18 +87,18 @@ static void names_the_rank_whose_end_is_reported(void **state)
     struct log_event event;
 
     (void)state;
-    told("Rank 2 crashed with exit code -7.", &event);
+    clue_of("Rank 2 crashed with exit code -7.", &event);
     assert_int_equal(event.rank, 2);
     assert_int_equal(event.value, -7);
-    told("Global rank 0 (PID 208865) exited with code -11", &event);
+    clue_of("Global rank 0 (PID 208865) exited with code -11", &event);
     assert_int_equal(event.rank, 0);
-    told("the trainer process with rank=[5] was aborted", &event);
+    clue_of("the trainer process with rank=[5] was aborted", &event);
     assert_int_equal(event.rank, 5);
     assert_false(event.local);
-    told("local_rank 1 died", &event);
+    clue_of("local_rank 1 died", &event);
     assert_int_equal(event.rank, 1);
     assert_true(event.local);
-    told("failed to reach rank 3", &event);
+    clue_of("failed to reach rank 3", &event);
     assert_int_equal(event.rank, LOG_EVENT_NO_RANK); /* whoever failed, it was not rank 3 */
 }
 
