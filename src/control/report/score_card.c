@@ -280,8 +280,9 @@ static void score_steps(struct score_builder *builder, double *scratch)
 
     for (size_t i = 0; i < builder->steps; i++)
         scratch[i] = (double)builder->step[i].duration_ns / 1e9;
-    card->steps_measured = builder->steps;
-    card->steps = MAX(card->has_ledger ? card->ledger.steps : 0, card->steps_measured);
+    card->steps = card->has_ledger ? card->ledger.steps : builder->steps;
+    /* A step in which a rank was killed may be whole on others: the ledger does not count it. */
+    card->steps_measured = MIN(builder->steps, card->steps);
     card->step_p99_s = score_quantile(scratch, builder->steps, 0.99);
     card->step_p50_s = score_quantile(scratch, builder->steps, 0.5);
     for (size_t i = 0; i < builder->steps; i++) {
