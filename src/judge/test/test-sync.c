@@ -51,7 +51,9 @@ static void a_rank_that_is_not_observed_is_no_slow_network(void **state)
         bench.lab->fault.stretch[3] = step >= 30 ? 0.5 : 0;
         lab_step(bench.lab);
         lab_job_step(bench.lab, &bench.judge, &job_step);
+        fact_step_fini(&job_step.step_of[3]);
         job_step.shape_of[3] = NULL;
+        job_step.have--;
         assert_int_equal(judge_state_step(&bench.judge, &job_step), 0);
         job_step_fini(&job_step);
     }
