@@ -24,7 +24,13 @@ page edge pause "$url" "$reader_token"
 
 send one 1 12 9 one train
 tap_result $? "facts of one rank"
-velocity=$(LOCKSTEP_STATE=$site "$LOCKSTEP" report --json one | python3 -c 'import json, sys; print(json.load(sys.stdin)["learning_velocity"])')
+measured() # what was taken is judged at the next tick
+{
+    velocity=$(LOCKSTEP_STATE=$site "$LOCKSTEP" report --json one | python3 -c 'import json, sys; print(json.load(sys.stdin)["learning_velocity"])')
+    [ "$velocity" != None ]
+}
+await measured
+tap_result $? "its report has a learning velocity"
 page edge one "$url" "$reader_token" one "$velocity"
 send dead 2 12 9 dead train crash
 tap_result $? "facts of a crash behind a verified checkpoint"

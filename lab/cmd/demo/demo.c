@@ -352,9 +352,10 @@ static void demo_report_text(const struct demo_run *demo, const struct run_summa
     if (json_object_array_length(injected) == 0)
         puts("  none");
     demo_program_word(program, sizeof(program));
-    printf("\nto show %s again:\n  %s why %s\n", summary->verdicts ? "these verdicts" : "this",
+    printf("\nto save the page of the run as one file:\n  %s report %s -o run.html\n", program,
+           run);
+    printf("to show %s again:\n  %s why %s\n", summary->verdicts ? "these verdicts" : "this",
            program, run);
-    printf("to save the page of the run as one file:\n  %s report %s -o run.html\n", program, run);
     json_object_put(injected);
 }
 
