@@ -88,7 +88,7 @@ struct score_case {
     struct fault fault; /* kind FAULT_NONE: a healthy run */
     struct fault also;  /* a second one at the same time; kind NULL: none */
     bool torch;         /* trained by PyTorch: data parallel */
-    bool stamps;        /* devices are told of as those under NCCL */
+    bool stamps;        /* devices report what those under NCCL report */
     uint32_t ranks, nodes;
     uint32_t tp, pp, dp;
     uint64_t steps, seed;

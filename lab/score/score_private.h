@@ -64,7 +64,7 @@ void score_storage_case(uint32_t number, struct rand *rand, struct score_case *a
 #define SCORE_TORCH 18
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
 
-/* score_nccl.c: the same faults, told as a job on GPUs tells of itself. */
+/* score_nccl.c: the same faults in jobs that report what a job on GPUs reports. */
 #define SCORE_NCCL 10
 void score_nccl_case(uint32_t number, struct rand *rand, struct score_case *at);
 

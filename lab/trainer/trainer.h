@@ -35,7 +35,7 @@ struct trainer_config {
     const char *net_dir;  /* networks of the nodes (net.h); NULL: that which we are in */
     const char *data_dir; /* batches are read from there in each step; NULL: made up ahead of it */
     int timeout_ms;       /* for a peer that says nothing */
-    bool stamps;          /* its device is told of as one under NCCL: by stamps and operations */
+    bool stamps;          /* its device reports as under NCCL: stamps, operations */
 };
 
 /* "tp=2,pp=2,dp=2" in any order, what is left out is 1; NULL or "" is all data parallel.

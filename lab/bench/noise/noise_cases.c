@@ -305,7 +305,7 @@ static int case_step(struct case_job *job)
     return judge_state_step(&job->judge, &job->job_step);
 }
 
-/* ---- what is said ---- */
+/* ---- the results ---- */
 
 static bool case_names_right(const struct case_job *job, const struct verdict *verdict)
 {

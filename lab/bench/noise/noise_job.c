@@ -288,7 +288,7 @@ static int job_step(struct noise_job *job)
     return result;
 }
 
-/* ---- what is said ---- */
+/* ---- the results ---- */
 
 static uint32_t job_opened(struct noise_job *job, bool keep)
 {
