@@ -353,7 +353,7 @@ static void score_pauses(struct score_builder *builder)
 /* The end of the first of STEADY_STEPS in a row that are no longer than usual; NAN: none.  The time to the first step is measured
  * to its end, too: else the first step could be steady before it was made.
  */
-static double score_steady_ns(const struct score_builder *builder)
+static double score_steady_seconds(const struct score_builder *builder, int64_t begin_ns)
 {
     double limit = STEADY_FACTOR * builder->card->step_p50_s * 1e9;
     size_t row = 0;
@@ -361,7 +361,7 @@ static double score_steady_ns(const struct score_builder *builder)
     for (size_t i = 0; i < builder->steps; i++) {
         row = (double)builder->step[i].duration_ns <= limit ? row + 1 : 0;
         if (row == STEADY_STEPS)
-            return (double)builder->step[i + 1 - STEADY_STEPS].end_ns;
+            return (double)(builder->step[i + 1 - STEADY_STEPS].end_ns - begin_ns) / 1e9;
     }
     return NAN;
 }
@@ -402,7 +402,7 @@ static void score_start(struct score_builder *builder)
     }
     card->time_to_first_step_seconds = (double)(builder->step[0].end_ns - begin_ns) / 1e9;
     card->start_up_seconds = (double)(builder->step[0].begin_ns - begin_ns) / 1e9;
-    card->time_to_steady_seconds = (score_steady_ns(builder) - (double)begin_ns) / 1e9;
+    card->time_to_steady_seconds = score_steady_seconds(builder, begin_ns);
     if (isnan(card->time_to_steady_seconds))
         score_set_unknown(card, "time_to_steady_seconds",
                           "no %d steps in a row were within 10 %% of the median", STEADY_STEPS);
