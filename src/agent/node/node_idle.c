@@ -104,7 +104,7 @@ static void idle_look(const struct node_idle *idle, pid_t group, struct idle_pas
     closedir(directory);
 }
 
-/* Our own times begin anew with another group. */
+/* Another process group starts our own measured times from zero. */
 static void idle_measure(struct node_idle *idle, const struct idle_pass *pass, int64_t now_ns)
 {
     double seconds = (double)(now_ns - idle->since_ns) / 1e9, ticks = (double)sysconf(_SC_CLK_TCK);

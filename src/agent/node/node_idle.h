@@ -1,7 +1,7 @@
 /* node_idle.h - whether a job or a user needs this node now.
  *
- * A process of Slurm's that runs a job step, or programs that use processors, are somebody.  Whoever uses a GPU is not looked for here:
- * checks of GPUs refuse one that is in use themselves.
+ * A process of Slurm that runs a job step counts as a user of the node, and so do programs that use processors.  Users of GPUs are
+ * not looked for here: each check of a GPU refuses to run on one that is in use.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -21,7 +21,7 @@ struct node_idle {
 };
 
 void node_idle_init(struct node_idle *idle, const char *root);
-/* True: somebody uses it, and `why` says who.  Processes of `group` are ours; 0: none are. */
+/* True: the node is in use, and `why` names the user.  Processes of `group` are our own; 0: there are none. */
 bool node_idle_is_used(struct node_idle *idle, pid_t group, int64_t now_ns, char *why, size_t room);
 
 #endif

@@ -1,7 +1,7 @@
 /* node_verify.h - puts this node to the test while nobody uses it.
  *
  * The checks of a stage run as `lockstep check --background`, a process of its own with the lowest priority, which leaves its results as
- * a report (verify/check_report.h).  Before, and every half second meanwhile, this looks whether somebody uses the node; then the
+ * a report (verify/check_report.h).  Before, and every half second meanwhile, it checks whether the node is in use; then the
  * checks end at once, and nothing of them is reported.  A prolog ends them by itself.
  *
  * With a partition of Slurm they are a job in it: Slurm then says when the node is free, and ends the job for another.

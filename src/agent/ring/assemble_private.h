@@ -187,7 +187,9 @@ void op_on_span(struct assemble *assemble, const struct ring_event *event);
 /* device_line.c */
 void stamped_free(struct stamped *stamped);
 void stamp_on_launch(struct assemble *assemble, const struct ring_event *event);
-/* Has a step all that it takes to be told by its device?  `next` is the step after it, NULL: none has begun. */
+/* True: all stamps of the step have run and its end is known, so its times can be those of the device.  `next` is the step after
+ * it, NULL: none has begun.
+ */
 bool line_is_whole(const struct assemble *assemble, const struct build *build,
                    const struct build *next);
 /* Makes the items of a step those of its device, where that is possible, and removes what only a step in the making has.  The
