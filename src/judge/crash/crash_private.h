@@ -35,7 +35,7 @@ bool crash_gave_up(const struct fact_exit *fact);
 
 /* The newest step of that rank; others may have gone on without it.  NULL: none is known. */
 const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank);
-/* crash_disagree.c: a rank that aborted because its library received what belongs to another collective.  false: it did not. */
+/* A rank that aborted because its library received what belongs to another collective.  false: it did not. */
 bool crash_draft_disagree(const struct judge_state *judge, const struct fact_exit *noticed,
                           struct verdict *draft);
 
