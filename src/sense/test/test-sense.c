@@ -379,6 +379,17 @@ static const struct environment_pair *pair_of(const struct environment *environm
     return NULL;
 }
 
+static int collect_of(pid_t pid, struct environment *ret)
+{
+    CLEAN(fd_clean) int proc_fd = -1;
+    char path[32];
+
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(proc_fd >= 0);
+    return environment_collect("", proc_fd, ret, NULL);
+}
+
 static void secrets_never_leave(void **state)
 {
     char *const variables[] = {
@@ -400,7 +411,7 @@ static void secrets_never_leave(void **state)
         environment_fini(&environment);
         assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
         environment = (struct environment){ 0 };
-        assert_int_equal(environment_collect("", (uint32_t)pid, &environment, NULL), 0);
+        assert_int_equal(collect_of(pid, &environment), 0);
     }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -456,7 +467,7 @@ static void the_reads_of_an_environment_are_bounded(void **state)
     (void)state;
     if (!before)
         skip();
-    assert_int_equal(environment_collect("", (uint32_t)getpid(), &environment, NULL), 0);
+    assert_int_equal(collect_of(getpid(), &environment), 0);
     assert_true(environment.count > 0);
     assert_true(reads_so_far() - before < 200);
 }

@@ -555,6 +555,8 @@ static void metrics_put_nodes(const struct site *site, struct buf *out)
         metrics_format(out, "lockstep_nodes{state=\"%s\"} %" PRIu64 "\n", check_state_name(state),
                        count[state]);
     metrics_gauge(out, "site_log_bytes", "Size of the site's log.", (double)counts.bytes);
+    metrics_gauge(out, "site_memory_bytes", "Approximate memory used by the facts of nodes.",
+                  (double)site_core_bytes(core));
     metrics_put_findings(site_core_counts(core), out);
     metrics_put_checks(core, out);
 }
