@@ -618,6 +618,9 @@ static void writer_hold(struct writer *writer)
                                      .launched = launched });
 }
 
+/* poll() and not base/loop.h: this process runs beside the training, links libc only, and does its work (blocks, digests,
+ * the commit) between two looks at three descriptors.
+ */
 int writer_serve(int socket, int trainer, int signals, struct err *err)
 {
     struct writer writer = { .socket = socket,

@@ -189,6 +189,9 @@ static bool print_not_observed(const struct sense *sense)
     return hidden || missing == count;
 }
 
+/* poll() and not base/loop.h: sensors say anew before each wait which descriptors they have, and a storm on one of them must
+ * not run a handler for each record.
+ */
 static void sense_wait_until(const struct sense *sense)
 {
     struct pollfd ready[FDS_MAX] = { { 0 } };
