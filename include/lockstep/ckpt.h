@@ -294,7 +294,7 @@ LOCKSTEP_API int64_t lockstep_ckpt_list(struct lockstep_ckpt *ckpt, uint64_t *st
 LOCKSTEP_API int64_t lockstep_ckpt_refused(struct lockstep_ckpt *ckpt, char *text, size_t room);
 
 /* Every rank of the job has verified the point of `step`.  Needed for `keep` on disks of the nodes: a node does not know
- * what the others have, so its writer removes a point only after this was said of newer ones.
+ * what the others have, so its writer removes a point only after this was called for newer ones.
  */
 LOCKSTEP_API int lockstep_ckpt_complete(struct lockstep_ckpt *ckpt, uint64_t step);
 

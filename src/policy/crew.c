@@ -1,7 +1,7 @@
 /* crew.c - a job with one launcher on each node: when an attempt starts, stops and ends on all of them.
  *
  * Launchers report what their ranks do (wire/member.h); the orders are START, STOP and END.  Between two attempts there is a
- * moment in which nobody has ranks: the next one starts only when each launcher of the last one has said so, or was
+ * moment in which no launcher has ranks: the next one starts only when each launcher of the last one has reported that, or was
  * silent for its whole lease.  A launcher ends its ranks when its reports were not acknowledged for a part of that lease,
  * so that no two attempts run at the same time, wherever the connection is cut.
  *

@@ -6,7 +6,7 @@
 
 static const struct opt drill_opts[] = {
     { "two-am", 0, OPT_FLAG, offsetof(struct drill_settings, two_am), NULL,
-      "a whole incident on a Slurm cluster that is started here: a node fails, nobody is awake",
+      "a whole incident on a Slurm cluster that is started here: a node fails, and no person acts",
       NULL, false },
     { "seed", 0, OPT_U64, offsetof(struct drill_settings, seed), "N",
       "seed of what fails, where and when, default 1", NULL, false },

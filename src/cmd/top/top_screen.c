@@ -227,11 +227,11 @@ static void top_put_sound(struct top_screen *screen, const struct live_run *live
         top_put(row, 0, "no open verdict explains its end with status %" PRId32 ": lockstep why %s",
                 live->status, live->dir.run);
     else if (unknown)
-        top_put(row, 0, "cannot tell: nobody writes its log, and no end was recorded");
+        top_put(row, 0, "cannot tell: no process writes its log, and no end was recorded");
     else if (!live->ended && !live->last)
         top_put(row, 0, "no fault found so far");
     else if (live->verdicts)
-        top_put(row, 0, "it ended, and every verdict is over");
+        top_put(row, 0, "it ended, and every verdict is closed");
     else
         top_put(row, 0, "it ended, and no fault was found");
     attroff(as);
@@ -249,7 +249,7 @@ static void top_put_health(struct top_screen *screen, const struct live_run *liv
         if (screen->trouble)
             top_put(row, 0, "%s", screen->trouble);
         else
-            top_put(row, 0, "nothing heard from the controller for %" PRId64 " s",
+            top_put(row, 0, "no answer from the controller for %" PRId64 " s",
                     silent_ns / NS_PER_S);
         attroff(PAIR(PAIR_BAD) | A_BOLD);
     } else if (worst) {
