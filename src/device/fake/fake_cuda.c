@@ -364,6 +364,19 @@ static int fake_device(void) /* of the current context */
     return (int)((char *)current[depth - 1] - contexts);
 }
 
+/* For other fakes: which device is current, and work of so many microseconds on a stream. */
+EXPORT int fake_cuda_device(void);
+EXPORT int fake_cuda_device(void)
+{
+    return depth ? fake_device() : -1;
+}
+
+EXPORT int fake_cuda_work(void *stream, int64_t us);
+EXPORT int fake_cuda_work(void *stream, int64_t us)
+{
+    return stream_add(stream, "cuda.launch", "cuda.work-us", us);
+}
+
 EXPORT int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total);
 EXPORT int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {

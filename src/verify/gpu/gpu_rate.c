@@ -15,7 +15,6 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "judge/median.h"
 #include "verify/checks.h"
 #include "verify/gpu/gpu_devices.h"
 #include "verify/measured.h"
@@ -24,10 +23,6 @@
 #define FREE_SHARE 4 /* of what is free, each of two buffers may use one part in so many */
 #define PEER_BYTES ((size_t)64 << 20) /* there are many pairs */
 #define COPIES 8
-#define PEERS_MIN 3
-#define SLOW_SHARE 0.85 /* of the median of the GPUs: they differ by a few percent */
-#define FAILED_SHARE                                                                               \
-    0.5         /* half is no spread: a link of half the lanes, or a memory stack that is gone */
 #define TRIES 3 /* the best counts: clocks rise with the first copies */
 
 enum rate_kind {
@@ -275,21 +270,6 @@ static void rate_peers(const struct gpu_devices *devices, struct rate_gpu *gpu,
 
 /* ---- judging ---- */
 
-/* Beside its peers, which are measured in the same way and at the same time. */
-static void rate_compare(struct check *result, double *peer, unsigned peers)
-{
-    double common = median_f64(peer, peers);
-
-    if (peers < PEERS_MIN || result->value >= SLOW_SHARE * common)
-        return;
-    result->state = (uint8_t)verify_worst(
-        result->state, result->value < FAILED_SHARE * common ? CHECK_FAILED : CHECK_LIMITED);
-    snprintf(result->why, sizeof(result->why), "%.1f %s, median of %u GPUs of this machine %.1f",
-             result->value, result->unit, peers, common);
-    result->has_expected = true;
-    result->expected = MAX(result->expected, SLOW_SHARE * common);
-}
-
 static void rate_report(const struct rate_gpu *gpu, unsigned count, unsigned kind,
                         const struct verify_place *place, struct verify_report *report)
 {
@@ -304,9 +284,9 @@ static void rate_report(const struct rate_gpu *gpu, unsigned count, unsigned kin
                 strcmp(gpu[i].device->name, gpu[j].device->name) == 0)
                 peer[peers++] = gpu[j].gb[kind];
         }
-        rate_compare(measured_result(report, place->profile, rate_names[kind], gpu[i].device->label,
-                                     gpu[i].gb[kind], "GB/s"),
-                     peer, peers);
+        measured_compare(measured_result(report, place->profile, rate_names[kind],
+                                         gpu[i].device->label, gpu[i].gb[kind], "GB/s"),
+                         peer, peers);
     }
 }
 

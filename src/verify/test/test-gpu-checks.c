@@ -37,14 +37,16 @@ static void gpu_test_profile_clean(struct machine_profile **profile)
 
 /* The script is read again when it changes, so a new file takes its place. */
 static uint32_t flip_sm;
+static unsigned gpu_stage = VERIFY_PROLOG;
+static int64_t heat_ns = 20 * NS_PER_MS;
 
 static struct verify_report gpu_run(const struct verify_check *check, const char *text)
 {
     struct verify_place place = { .root = "",
                                   .flip_sm = flip_sm,
                                   .node = "n1",
-                                  .stage = VERIFY_PROLOG,
-                                  .heat_ns = 20 * NS_PER_MS,
+                                  .stage = gpu_stage,
+                                  .heat_ns = heat_ns,
                                   .profile = profile_of_test };
     struct verify_report report = { 0 };
     char fresh[80];
@@ -348,6 +350,84 @@ static void a_slow_link_to_the_other_gpus_is_named(void **state)
     assert_int_equal(gpu_states(&report, CHECK_FAILED), 4); /* an error of NVLink */
 }
 
+/* ---- products of matrices ---- */
+
+#define GEMM "cublaslt.*.gflops value 8\ncuda.*.free value 2097152\ncuda.kernel-us value 1000\n"
+
+static void products_that_are_right_are_ok(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_gemm, GEMM);
+    unsigned by_library = 0;
+
+    (void)state;
+    assert_int_equal(report.count, 8);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 8);
+    for (size_t i = 0; i < report.count; i++) {
+        const struct check *result = &report.result[i];
+
+        assert_string_equal(result->unit, "TFLOP/s");
+        if (strcmp(result->name, "gpu-gemm") != 0)
+            continue;
+        by_library++;
+        assert_true(result->value > 0.007 && result->value < 0.0082);
+    }
+    assert_int_equal(by_library, 4);
+}
+
+static void a_slow_product_names_its_gpu(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.2.gflops value 6\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 1);
+    assert_string_equal(gpu_first(&report, CHECK_LIMITED)->name, "gpu-gemm");
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 2", "median of 4 GPUs");
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.2.gflops value 7\n");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 8);
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.2.gflops value 3\n");
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 2", "median of 4 GPUs");
+}
+
+/* Elements of the first, an inner and the last row and column; the last bit of each. */
+static void one_wrong_bit_of_a_product_is_found(void **state)
+{
+    static const struct {
+        unsigned at, row;
+    } bad[] = { { 0, 0 }, { 1, 1 }, { 31119, 143 }, { 65535, 255 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char text[256], words[40];
+        struct verify_report report;
+
+        snprintf(text, sizeof(text), "%scublaslt.1.bad-number value %u\n", GEMM, bad[i].at);
+        snprintf(words, sizeof(words), "first in row %u of 256", bad[i].row);
+        report = gpu_run(&check_gpu_gemm, text);
+        assert_int_equal(gpu_states(&report, CHECK_FAILED), 1);
+        gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", words);
+        assert_int_equal(gpu_states(&report, CHECK_OK), 7); /* no rate of it by cuBLASLt */
+    }
+}
+
+static void what_cublaslt_cannot_do_is_unknown(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.algorithms value 0\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "has no algorithm");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4); /* the own kernel */
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.multiply error 14\n");
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.create error 1\n");
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    report = gpu_run(&check_gpu_gemm, GEMM "cuda.*.free value 65536\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "too little memory");
+    report = gpu_run(&check_gpu_gemm, GEMM "nvml.3.processes text 4711 1000\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 3", "in use by process 4711");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 6);
+}
+
 /* ---- heat ---- */
 
 #define HEAT                                                                                       \
@@ -392,6 +472,51 @@ static void a_gpu_that_lowers_its_clocks_is_named(void **state)
     gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", "its hardware lowered the clocks");
     report = gpu_run(&check_gpu_heat, HEAT "nvml.1.reasons value 4\n"); /* at its power limit */
     assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+}
+
+/* GPU 2 becomes hotter in the last quarter: which look that is depends on the load of the machine, so it rises for long. */
+static void a_burn_that_ends_before_the_heat_is_steady_is_unknown(void **state)
+{
+    static const char rising[] =
+        HEAT "nvml.2.temperature value 61 after 8\nnvml.2.temperature value "
+             "63 after 14\nnvml.2.temperature value 66 after 20\n"
+             "nvml.2.temperature value 69 after 26\n";
+    struct verify_report report;
+
+    (void)state;
+    heat_ns = 600 * NS_PER_MS;
+    gpu_stage = VERIFY_BURN;
+    report = gpu_run(&check_gpu_heat, HEAT);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+    gpu_says(gpu_first(&report, CHECK_OK), "gpu 0", "under load, steady");
+    report = gpu_run(&check_gpu_heat, rising);
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 1);
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 2", "still rising");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 2", "too short for steady heat");
+    gpu_stage = VERIFY_DEEP; /* it is not promised there */
+    report = gpu_run(&check_gpu_heat, rising);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+    heat_ns = 20 * NS_PER_MS;
+    gpu_stage = VERIFY_PROLOG;
+}
+
+static void products_are_the_load_where_cublaslt_is_present(void **state)
+{
+    struct verify_report report;
+    unsigned rates = 0;
+
+    (void)state;
+    heat_ns = 3 * NS_PER_S; /* the rate of the second half */
+    report = gpu_run(&check_gpu_heat, HEAT GEMM);
+    heat_ns = 20 * NS_PER_MS;
+    assert_int_equal(report.count, 8);
+    for (size_t i = 0; i < report.count; i++) {
+        if (strcmp(report.result[i].name, "gpu-gemm-sustained") != 0)
+            continue;
+        rates++;
+        assert_true(report.result[i].value > 0.004 && report.result[i].value < 0.0085);
+    }
+    assert_int_equal(rates, 4);
 }
 
 /* ---- sums over all GPUs ---- */
@@ -460,9 +585,15 @@ int main(void)
         cmocka_unit_test(a_slow_memory_and_a_narrow_link_are_named),
         cmocka_unit_test(of_two_gpus_no_rate_is_odd),
         cmocka_unit_test(a_slow_link_to_the_other_gpus_is_named),
+        cmocka_unit_test(products_that_are_right_are_ok),
+        cmocka_unit_test(a_slow_product_names_its_gpu),
+        cmocka_unit_test(one_wrong_bit_of_a_product_is_found),
+        cmocka_unit_test(what_cublaslt_cannot_do_is_unknown),
         cmocka_unit_test(gpus_of_one_temperature_are_ok),
         cmocka_unit_test(a_hot_gpu_is_named_if_it_uses_as_much_power),
         cmocka_unit_test(a_gpu_that_lowers_its_clocks_is_named),
+        cmocka_unit_test(a_burn_that_ends_before_the_heat_is_steady_is_unknown),
+        cmocka_unit_test(products_are_the_load_where_cublaslt_is_present),
         cmocka_unit_test(all_gpus_have_the_right_sums),
         cmocka_unit_test(a_wrong_sum_names_the_gpu_that_has_it),
         cmocka_unit_test(errors_of_nccl_and_gpus_in_use_are_unknown),
