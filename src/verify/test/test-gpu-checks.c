@@ -12,15 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "device/kernel/gpu_kernels.h"
 #include "verify/checks.h"
 #include "verify/gpu/gpu_reference.h"
+#include "verify/gpu/numa_nodes.h"
 #include "verify/machine_profile.h"
 
 #define FOUR                                                                                       \
@@ -37,12 +40,15 @@ static void gpu_test_profile_clean(struct machine_profile **profile)
 
 /* The script is read again when it changes, so a new file takes its place. */
 static uint32_t flip_sm;
+static const char *root_of_test = "";
 static unsigned gpu_stage = VERIFY_PROLOG;
 static int64_t heat_ns = 20 * NS_PER_MS;
 
 static struct verify_report gpu_run(const struct verify_check *check, const char *text)
 {
-    struct verify_place place = { .root = "",
+    struct verify_place place = { .root = root_of_test,
+                                  .nvml = root_of_test[0] ? "libnvidia-ml.so.1" : NULL,
+                                  .cuda = root_of_test[0] ? "libcuda.so.1" : NULL,
                                   .flip_sm = flip_sm,
                                   .node = "n1",
                                   .stage = gpu_stage,
@@ -60,6 +66,22 @@ static struct verify_report gpu_run(const struct verify_check *check, const char
     assert_int_equal(rename(fresh, script), 0);
     check->run(&place, &report);
     return report;
+}
+
+/* With its folders. */
+static void gpu_test_file(const char *path, const char *text)
+{
+    char folder[128];
+    FILE *file;
+
+    for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        snprintf(folder, sizeof(folder), "%.*s", (int)(at - path), path);
+        mkdir(folder, 0700);
+    }
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", text);
+    assert_int_equal(fclose(file), 0);
 }
 
 static unsigned gpu_states(const struct verify_report *report, unsigned state)
@@ -334,6 +356,109 @@ static void of_two_gpus_no_rate_is_odd(void **state)
     assert_int_equal(gpu_states(&report, CHECK_OK), 8);
 }
 
+/* A machine with two sockets: GPUs 0 and 1 are attached to node 0, the others to node 1, as the addresses of the driver say. */
+static void gpu_test_sockets(char root[static 64])
+{
+    static const char *const cpus[] = { "0", "1" };
+
+    snprintf(root, 64, "/tmp/test-gpu-numa-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    for (unsigned n = 0; n < 2; n++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/sys/devices/system/node/node%u/cpulist", root, n);
+        gpu_test_file(path, cpus[n]);
+    }
+    for (unsigned gpu = 0; gpu < 4; gpu++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/0000:%02x:00.0/numa_node", root,
+                 0x10 + gpu);
+        gpu_test_file(path, gpu < 2 ? "0" : "1");
+    }
+}
+
+#define SOCKETS                                                                                    \
+    RATES "cpu1.cuda.0.pcie-rate value 400\ncpu1.cuda.1.pcie-rate value 400\n"                     \
+          "cpu0.cuda.2.pcie-rate value 400\ncpu0.cuda.3.pcie-rate value 400\n"
+
+static unsigned gpu_test_named(const struct verify_report *report, const char *name)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < report->count; i++)
+        count += strcmp(report->result[i].name, name) == 0;
+    return count;
+}
+
+static void pcie_is_measured_from_each_numa_node(void **state)
+{
+    struct verify_report report;
+    cpu_set_t own, after;
+    char root[64];
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    if (!CPU_ISSET(0, &own) || !CPU_ISSET(1, &own))
+        skip();
+    gpu_test_sockets(root);
+    root_of_test = root;
+    report = gpu_run(&check_gpu_rate, SOCKETS);
+    assert_int_equal(gpu_states(&report, CHECK_OK), report.count);
+    assert_int_equal(gpu_test_named(&report, "pcie-to-gpu"), 4);
+    assert_int_equal(gpu_test_named(&report, "pcie-to-gpu-far"), 4);
+    assert_int_equal(gpu_test_named(&report, "pcie-from-gpu-far"), 4);
+    for (size_t i = 0; i < report.count; i++) {
+        const struct check *result = &report.result[i];
+
+        if (strcmp(result->name, "pcie-to-gpu") == 0)
+            assert_true(result->value > 0.45 && result->value < 0.51);
+        if (strcmp(result->name, "pcie-to-gpu-far") == 0)
+            assert_true(result->value > 0.35 && result->value < 0.41);
+    }
+    /* One GPU is slow from the other socket only. */
+    report = gpu_run(&check_gpu_rate, SOCKETS "cpu1.cuda.1.pcie-rate value 240\n");
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 2);
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 1 NUMA 1", "median of 4 GPUs");
+    /* Or from its own. */
+    report = gpu_run(&check_gpu_rate, SOCKETS "cpu1.cuda.2.pcie-rate value 300\n");
+    assert_true(gpu_states(&report, CHECK_LIMITED) >= 2);
+    gpu_says(&report.result[report.count - 1], "gpu 2", "GB/s from its own NUMA node 1, but");
+    root_of_test = "";
+    /* The CPUs of this process are its own again. */
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+    assert_true(CPU_EQUAL(&own, &after));
+    /* Of a node whose CPUs it may not use it says so. */
+    root_of_test = root;
+    CPU_ZERO(&after);
+    CPU_SET(0, &after);
+    assert_int_equal(sched_setaffinity(0, sizeof(after), &after), 0);
+    report = gpu_run(&check_gpu_rate, SOCKETS);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 1);
+    assert_string_equal(gpu_first(&report, CHECK_UNKNOWN)->name, "pcie-to-gpu-far");
+    root_of_test = "";
+    tree_remove(root);
+}
+
+static void lists_of_cpus_are_read(void **state)
+{
+    static const struct {
+        const char *text;
+        int count; /* -1: no list */
+    } lists[] = { { "0-3,8", 5 }, { "7", 1 },       { "", 0 },           { "3-1", -1 },
+                  { "1,", -1 },   { "0-", -1 },     { "x", -1 },         { "1-2-3", -1 },
+                  { "5000", -1 }, { "0-5000", -1 }, { "4294967296", -1 } };
+    cpu_set_t cpus;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        bool good = numa_nodes_cpus(lists[i].text, &cpus);
+
+        assert_int_equal(good ? CPU_COUNT(&cpus) : -1, lists[i].count);
+    }
+}
+
 static void a_slow_link_to_the_other_gpus_is_named(void **state)
 {
     struct verify_report report = gpu_run(&check_gpu_rate, RATES "cuda.1.peer-rate value 1600\n");
@@ -584,6 +709,8 @@ int main(void)
         cmocka_unit_test(gpus_of_one_rate_are_ok),
         cmocka_unit_test(a_slow_memory_and_a_narrow_link_are_named),
         cmocka_unit_test(of_two_gpus_no_rate_is_odd),
+        cmocka_unit_test(pcie_is_measured_from_each_numa_node),
+        cmocka_unit_test(lists_of_cpus_are_read),
         cmocka_unit_test(a_slow_link_to_the_other_gpus_is_named),
         cmocka_unit_test(products_that_are_right_are_ok),
         cmocka_unit_test(a_slow_product_names_its_gpu),
