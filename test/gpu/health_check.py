@@ -5,7 +5,7 @@ Prints one JSON object with a part for each of --only, and in "wrong" what is no
 something, 77 without a GPU.  Clocks, limits and modes of the GPU are never changed.  Needs torch with CUDA, and a build or the
 folder that tools/gpu-bundle makes:
 
-    python3 test/gpu/health_check.py [--build build] [--only doctor,quick,prolog,flip,gemm,rates,busy,sense,cost,wild,event,deep,burn]
+    python3 test/gpu/health_check.py [--build build] [--only doctor,quick,prolog,flip,gemm,rates,pairs,busy,sense,cost,wild,event,deep,burn]
 
     doctor   what the sensors can read here
     quick, prolog, deep   `lockstep check --stage ...`: results and time
@@ -13,6 +13,8 @@ folder that tools/gpu-bundle makes:
     flip     a bit flipped on the first, a middle and the last SM: gpu-arithmetic must fail and name it
     gemm     the rate of gpu-gemm beside that of torch's product of two matrices: at least 95 %
     rates    the rates of gpu-rate beside those that torch measures: memory at least 90 %, PCIe at least 95 %
+    pairs    `lockstep fabric test --with nccl` between two workers that share the GPU: each is a host of its own to NCCL, which
+             refuses two ranks of one host on one GPU; that is tried as well
     busy     a process computes meanwhile: the check must not touch the GPU, and the process must not become slower
     sense    `lockstep sense` beside a load that heats the GPU: findings, clocks and reasons as NVML gives them, memory, CPU time
     cost     `lockstep bench agent` with this machine's libnvidia-ml: memory of agent and sensors, at most 24 MB
@@ -34,7 +36,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-PARTS = "doctor,quick,prolog,flip,gemm,rates,busy,sense,cost,wild,event"
+PARTS = "doctor,quick,prolog,flip,gemm,rates,pairs,busy,sense,cost,wild,event"
 GPU_CHECKS = ("gpu-arithmetic", "gpu-memory", "gpu-rate")
 RSS_BYTES = 24 << 20  # of the agent with the real NVML
 
@@ -223,6 +225,34 @@ class Check:
         self.expect(share >= 0.95, "gpu-gemm is %.3f of what torch reaches" % share)
         self.expect(ours.get("gpu-tensor-rate", 0) > 0, "the own kernel was not measured")
         return {"torch": torch, "lockstep": ours, "share": share, "checks": answer["checks"], "wall_s": answer.get("wall_s")}
+
+    def pair_test(self, hosts):
+        workers, nodes = [], []
+        for number, host in enumerate(hosts, 2):
+            env = dict(self.env, NCCL_HOSTID=host, NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket", NCCL_IB_DISABLE="1")
+            worker = subprocess.Popen([self.lockstep, "fabric", "serve", "--listen", "127.0.0.%d:0" % number, "--nccl", "--shared-gpus"],
+                                      env=env, stdout=subprocess.PIPE, text=True)
+            workers.append(worker)
+            nodes.append(re.search(r" at (\S+),", worker.stdout.readline()).group(1))
+        test = self.run(self.lockstep, "fabric", "test", "--with", "nccl", "--nodes", ",".join(nodes), "--rate", "20", "--time", "1s",
+                        "--json")
+        for worker in workers:
+            worker.terminate()
+            worker.wait()
+        try:
+            answer = json.loads(test["out"])
+        except ValueError:
+            self.wrong.append("pairs: no JSON")
+            return test
+        return {"status": test["status"], "wall_s": test["seconds"], "verdict": answer["verdict"], "pairs": answer["pairs"],
+                "named": answer["named"], "skipped": answer["skipped"]}
+
+    def pairs(self):
+        two, one = self.pair_test(["one", "other"]), self.pair_test(["same", "same"])
+        good = [p for p in two.get("pairs", []) if not p["error"] and p["gbps"] > 0 and p["latency_us"]]
+        self.expect(len(good) == 2, "pairs: %d of 2 directions were measured" % len(good))
+        self.expect(not one.get("pairs") and not one.get("named"), "pairs on one host: %s" % one)
+        return {"two hosts": two, "one host": one}
 
     def flip(self):
         # In a process of its own: what has a context uses the GPU.
