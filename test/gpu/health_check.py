@@ -5,12 +5,16 @@ Prints one JSON object with a part for each of --only, and in "wrong" what is no
 something, 77 without a GPU.  Clocks, limits and modes of the GPU are never changed.  Needs torch with CUDA, and a build or the
 folder that tools/gpu-bundle makes:
 
-    python3 test/gpu/health_check.py [--build build] [--only doctor,quick,prolog,flip,rates,busy,sense,cost,wild,event,deep]
+    python3 test/gpu/health_check.py [--build build] [--only doctor,quick,prolog,flip,gemm,rates,pairs,busy,sense,cost,wild,event,deep,burn]
 
     doctor   what the sensors can read here
     quick, prolog, deep   `lockstep check --stage ...`: results and time
+    burn     gpu-heat alone for --burn-seconds: temperature, power and clocks, and whether they were steady
     flip     a bit flipped on the first, a middle and the last SM: gpu-arithmetic must fail and name it
+    gemm     the rate of gpu-gemm beside that of torch's product of two matrices: at least 95 %
     rates    the rates of gpu-rate beside those that torch measures: memory at least 90 %, PCIe at least 95 %
+    pairs    `lockstep fabric test --with nccl` between two workers that share the GPU: each is a host of its own to NCCL, which
+             refuses two ranks of one host on one GPU; that is tried as well
     busy     a process computes meanwhile: the check must not touch the GPU, and the process must not become slower
     sense    `lockstep sense` beside a load that heats the GPU: findings, clocks and reasons as NVML gives them, memory, CPU time
     cost     `lockstep bench agent` with this machine's libnvidia-ml: memory of agent and sensors, at most 24 MB
@@ -19,6 +23,7 @@ folder that tools/gpu-bundle makes:
 """
 import argparse
 import ctypes
+import glob
 import json
 import os
 import re
@@ -31,7 +36,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-PARTS = "doctor,quick,prolog,flip,rates,busy,sense,cost,wild,event"
+PARTS = "doctor,quick,prolog,flip,gemm,rates,pairs,busy,sense,cost,wild,event"
 GPU_CHECKS = ("gpu-arithmetic", "gpu-memory", "gpu-rate")
 RSS_BYTES = 24 << 20  # of the agent with the real NVML
 
@@ -76,6 +81,23 @@ for mib in (256, 4096):
         result["from_gpu"] = size * best(lambda: host.copy_(a, non_blocking=True)) / 1e9
     del a, b
 print(json.dumps(result))
+"""
+
+GEMM = r"""
+import json, torch
+n = 8192
+a, b = (torch.randint(-4, 5, (n, n), device="cuda").to(torch.bfloat16) for _ in range(2))
+d = torch.empty(n, n, device="cuda", dtype=torch.bfloat16)
+begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+rates = []
+for turn in range(5):
+    begin.record()
+    for _ in range(40):
+        torch.matmul(a, b.t(), out=d)
+    end.record()
+    torch.cuda.synchronize()
+    rates.append(2 * n ** 3 * 40 / begin.elapsed_time(end) / 1e9)
+print(json.dumps({"tflops": max(rates), "all": [round(r, 1) for r in rates]}))
 """
 
 WILD = r"""
@@ -129,6 +151,10 @@ class Check:
         self.lockstep = os.path.join(build, "lockstep")
         self.place, self.sense_seconds = place, sense_seconds
         self.env = dict(os.environ, LOCKSTEP_STATE=os.path.join(place, "state"), PYTHONUNBUFFERED="1")
+        # cuBLASLt and NCCL of torch's wheels, for machines that have no others.
+        wheels = [folder for path in sys.path for folder in sorted(glob.glob(os.path.join(path, "nvidia", "*", "lib")))]
+        self.env["LD_LIBRARY_PATH"] = ":".join(filter(None, [os.environ.get("LD_LIBRARY_PATH")] + wheels))
+        self.burn_seconds = 60
         self.wrong = []
 
     def expect(self, right, words):
@@ -174,10 +200,59 @@ class Check:
         states = {c["name"]: c["state"] for c in result["checks"]}
         limit = {"quick": 5, "prolog": 30, "deep": 300}[stage]
         self.expect(result.get("wall_s", 999) <= limit, "%s took %s s, limit %d" % (stage, result.get("wall_s"), limit))
-        for name in GPU_CHECKS if stage != "quick" else ("gpu-peers",):
+        for name in ("gpu-peers",) if stage == "quick" else GPU_CHECKS + ("gpu-gemm", "gpu-heat") * (stage == "deep"):
             states.setdefault("gpu-rate", states.get("gpu-memory-rate"))
             self.expect(states.get(name) == "ok", "%s: %s is %s" % (stage, name, states.get(name)))
         return result
+
+    def burn(self):
+        result = self.check("--stage", "burn", "--only", "gpu-heat", "--time", "%ds" % self.burn_seconds,
+                            limit_s=self.burn_seconds + 60)
+        heat = [c for c in result["checks"] if c["name"] == "gpu-heat"]
+        self.expect(heat and heat[0]["state"] in ("ok", "unknown"), "burn: %s" % heat)
+        return result
+
+    def gemm(self):
+        mine = self.run(sys.executable, "-c", GEMM)
+        answer = self.check("--only", "gpu-gemm")
+        ours = {c["name"]: c.get("value", 0) for c in answer["checks"]}
+        try:
+            torch = json.loads(mine["out"])
+        except ValueError:
+            self.wrong.append("torch multiplied nothing")
+            return {"torch": mine, "lockstep": answer}
+        share = ours.get("gpu-gemm", 0) / torch["tflops"]
+        self.expect(share >= 0.95, "gpu-gemm is %.3f of what torch reaches" % share)
+        self.expect(ours.get("gpu-tensor-rate", 0) > 0, "the own kernel was not measured")
+        return {"torch": torch, "lockstep": ours, "share": share, "checks": answer["checks"], "wall_s": answer.get("wall_s")}
+
+    def pair_test(self, hosts):
+        workers, nodes = [], []
+        for number, host in enumerate(hosts, 2):
+            env = dict(self.env, NCCL_HOSTID=host, NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket", NCCL_IB_DISABLE="1")
+            worker = subprocess.Popen([self.lockstep, "fabric", "serve", "--listen", "127.0.0.%d:0" % number, "--nccl", "--shared-gpus"],
+                                      env=env, stdout=subprocess.PIPE, text=True)
+            workers.append(worker)
+            nodes.append(re.search(r" at (\S+),", worker.stdout.readline()).group(1))
+        test = self.run(self.lockstep, "fabric", "test", "--with", "nccl", "--nodes", ",".join(nodes), "--rate", "20", "--time", "1s",
+                        "--json")
+        for worker in workers:
+            worker.terminate()
+            worker.wait()
+        try:
+            answer = json.loads(test["out"])
+        except ValueError:
+            self.wrong.append("pairs: no JSON")
+            return test
+        return {"status": test["status"], "wall_s": test["seconds"], "verdict": answer["verdict"], "pairs": answer["pairs"],
+                "named": answer["named"], "skipped": answer["skipped"]}
+
+    def pairs(self):
+        two, one = self.pair_test(["one", "other"]), self.pair_test(["same", "same"])
+        good = [p for p in two.get("pairs", []) if not p["error"] and p["gbps"] > 0 and p["latency_us"]]
+        self.expect(len(good) == 2, "pairs: %d of 2 directions were measured" % len(good))
+        self.expect(not one.get("pairs") and not one.get("named"), "pairs on one host: %s" % one)
+        return {"two hosts": two, "one host": one}
 
     def flip(self):
         # In a process of its own: what has a context uses the GPU.
@@ -334,6 +409,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--only", default=PARTS)
     parser.add_argument("--sense-seconds", type=float, default=30)
+    parser.add_argument("--burn-seconds", type=int, default=60)
     options = parser.parse_args()
     try:
         ctypes.CDLL("libcuda.so.1")
@@ -343,6 +419,7 @@ def main():
     result = {}
     with tempfile.TemporaryDirectory() as place:
         check = Check(os.path.abspath(options.build), place, options.sense_seconds)
+        check.burn_seconds = options.burn_seconds
         for name in options.only.split(","):
             begin = time.monotonic()
             try:
