@@ -17,6 +17,7 @@
 
 #include "core/clean.h"
 #include "core/err.h"
+#include "core/time.h"
 
 #define CHILD_FD 3 /* the only descriptor of the child beside the standard ones */
 #define CLOSE_WAIT_MS 50
@@ -44,10 +45,13 @@ static void child_look(struct nvml *nvml, bool links, struct gpu_answer *answer)
         }
         if (gpu->result == 0)
             gpu->processes = (unsigned)MAX(nvml_processes_read(nvml, i, gpu->process), 0);
-        if (gpu->result == 0 && links)
+        if (gpu->result == 0 && links) {
             gpu->links = nvml_links_read(nvml, i, gpu->link);
+            nvml_activity_read(nvml, i, &gpu->sample);
+        }
     }
     answer->has_links = links;
+    answer->read_ns = time_mono_ns();
     if (answer->result == 0)
         answer->events = nvml_events_read(nvml, answer->count, answer->event, EVENTS_MAX);
     snprintf(answer->why, sizeof(answer->why), "%.119s", err.text);

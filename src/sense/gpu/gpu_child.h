@@ -27,8 +27,9 @@ struct gpu_report {
 struct gpu_answer {
     unsigned count;
     int result;
+    int64_t read_ns; /* monotonic */
     char why[120];
-    bool has_links; /* these take long to read, so not every answer has them */
+    bool has_links; /* these and activity take long to read, so not every answer has them */
     unsigned events;
     struct nvml_event event[EVENTS_MAX];
     struct gpu_report gpu[GPUS_MAX];

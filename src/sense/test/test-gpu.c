@@ -134,6 +134,44 @@ static void a_gpu_that_is_gone_is_found_and_its_number_is_anothers(void **state)
     sense_destroy(stage.sense);
 }
 
+/* Asked at any moment, the driver says that nothing slows it. */
+static void a_gpu_that_is_slowed_between_two_looks_is_found(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    play("nvml.count value 1\nnvml.0.slowed-by-heat value 1000000\nnvml.0.gpm-2 value 97\n");
+    stage_begin(&stage);
+    assert_int_equal(turn(&stage, 15), 0);
+    play("nvml.count value 1\nnvml.0.slowed-by-heat value 900000000\nnvml.0.gpm-2 value 97\n");
+    assert_int_equal(turn(&stage, 200), 1);
+    assert_int_equal(stage.found[0].kind, FINDING_GPU_CLOCK);
+    assert_int_equal(stage.found[0].severity, FINDING_WARN);
+    assert_non_null(strstr(stage.found[0].text, "too hot, slowed 100 % of the time"));
+    assert_non_null(strstr(stage.found[0].text, "SMs active 97 %"));
+    assert_int_equal(turn(&stage, 30), 0);
+    sense_destroy(stage.sense);
+}
+
+static void a_gpu_that_left_the_switches_is_found(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    play("nvml.count value 4\nnvml.0.fabric-state value 0\nnvml.1.fabric-state value 2\n");
+    stage_begin(&stage);
+    assert_int_equal(turn(&stage, 5), 0); /* none there, and one that starts */
+    play("nvml.count value 4\nnvml.2.fabric-error value 3\nnvml.3.fabric-health value 0x41\n");
+    assert_int_equal(turn(&stage, 200), 3);
+    assert_string_equal(stage.found[0].text,
+                        "GPU 0000:12:00 did not join the NVLink switches (NVML 3)");
+    assert_string_equal(stage.found[1].text,
+                        "GPU 0000:13:00: accesses through the NVLink switches time out");
+    assert_int_equal(stage.found[2].severity, FINDING_WARN);
+    assert_int_equal(turn(&stage, 5), 0);
+    sense_destroy(stage.sense);
+}
+
 static void healthy_gpus_are_silent(void **state)
 {
     struct stage stage;
@@ -481,6 +519,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpu_that_is_gone_is_found_and_its_number_is_anothers),
+        cmocka_unit_test(a_gpu_that_is_slowed_between_two_looks_is_found),
+        cmocka_unit_test(a_gpu_that_left_the_switches_is_found),
         cmocka_unit_test(healthy_gpus_are_silent),
         cmocka_unit_test(a_slowed_a_worn_and_a_lost_gpu_are_found),
         cmocka_unit_test(new_memory_errors_are_counted),
