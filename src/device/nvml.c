@@ -59,48 +59,50 @@ static const struct symbol symbols[] = {
     { NULL, 0, false },
 };
 
-static const char *const value_names[NVML_VALUES] = {
-    [NVML_TEMPERATURE_C] = "temperature",
-    [NVML_MEMORY_TEMPERATURE_C] = "memory temperature",
-    [NVML_POWER_MW] = "power",
-    [NVML_POWER_LIMIT_MW] = "power limit",
-    [NVML_ENERGY_MJ] = "energy",
-    [NVML_SM_CLOCK_MHZ] = "SM clock",
-    [NVML_SM_CLOCK_MAX_MHZ] = "SM clock maximum",
-    [NVML_MEMORY_CLOCK_MHZ] = "memory clock",
-    [NVML_CLOCK_REASONS] = "clock reasons",
-    [NVML_GPU_BUSY_PERCENT] = "GPU utilization",
-    [NVML_MEMORY_BUSY_PERCENT] = "memory utilization",
-    [NVML_MEMORY_USED_BYTES] = "memory used",
-    [NVML_MEMORY_TOTAL_BYTES] = "memory total",
-    [NVML_ECC_CORRECTED] = "ECC corrected errors",
-    [NVML_ECC_UNCORRECTED] = "ECC uncorrected errors",
-    [NVML_REMAPPED_CORRECTABLE] = "rows remapped for correctable errors",
-    [NVML_REMAPPED_UNCORRECTABLE] = "rows remapped for uncorrectable errors",
-    [NVML_REMAP_PENDING] = "row remap pending",
-    [NVML_REMAP_FAILED] = "row remap failed",
-    [NVML_PCIE_GENERATION] = "PCIe generation",
-    [NVML_PCIE_GENERATION_MAX] = "PCIe generation maximum",
-    [NVML_PCIE_WIDTH] = "PCIe width",
-    [NVML_PCIE_WIDTH_MAX] = "PCIe width maximum",
-    [NVML_PCIE_REPLAYS] = "PCIe replays",
-    [NVML_RECOVERY_ACTION] = "recovery action",
-    [NVML_TEMPERATURE_MARGIN_C] = "temperature margin",
-    [NVML_BANKS_WITHOUT_SPARES] = "memory banks without spare rows",
-    [NVML_SLOWED_BY_POWER_NS] = "time slowed by the power limit",
-    [NVML_SLOWED_BY_HEAT_NS] = "time slowed by heat",
-    [NVML_SLOWED_BY_BOARD_NS] = "time slowed by the board's limit",
-    [NVML_FABRIC_STATE] = "NVLink fabric state",
-    [NVML_FABRIC_ERROR] = "NVLink fabric error",
-    [NVML_FABRIC_HEALTH] = "NVLink fabric health",
-    [NVML_SM_ACTIVE_PERCENT] = "SMs active",
-    [NVML_SM_OCCUPANCY_PERCENT] = "SM occupancy",
-    [NVML_TENSOR_ACTIVE_PERCENT] = "tensor cores active",
-    [NVML_MEMORY_BANDWIDTH_PERCENT] = "memory bandwidth used",
-    [NVML_PCIE_SENT_MIBPS] = "sent by PCIe",
-    [NVML_PCIE_RECEIVED_MIBPS] = "received by PCIe",
-    [NVML_NVLINK_SENT_MIBPS] = "sent by NVLink",
-    [NVML_NVLINK_RECEIVED_MIBPS] = "received by NVLink",
+static const struct {
+    const char *name, *unit;
+} values[NVML_VALUES] = {
+    [NVML_TEMPERATURE_C] = { "temperature", "C" },
+    [NVML_MEMORY_TEMPERATURE_C] = { "memory temperature", "C" },
+    [NVML_POWER_MW] = { "power", "mW" },
+    [NVML_POWER_LIMIT_MW] = { "power limit", "mW" },
+    [NVML_ENERGY_MJ] = { "energy", "mJ" },
+    [NVML_SM_CLOCK_MHZ] = { "SM clock", "MHz" },
+    [NVML_SM_CLOCK_MAX_MHZ] = { "SM clock maximum", "MHz" },
+    [NVML_MEMORY_CLOCK_MHZ] = { "memory clock", "MHz" },
+    [NVML_CLOCK_REASONS] = { "clock reasons", "" },
+    [NVML_GPU_BUSY_PERCENT] = { "GPU utilization", "%" },
+    [NVML_MEMORY_BUSY_PERCENT] = { "memory utilization", "%" },
+    [NVML_MEMORY_USED_BYTES] = { "memory used", "bytes" },
+    [NVML_MEMORY_TOTAL_BYTES] = { "memory total", "bytes" },
+    [NVML_ECC_CORRECTED] = { "ECC corrected errors", "" },
+    [NVML_ECC_UNCORRECTED] = { "ECC uncorrected errors", "" },
+    [NVML_REMAPPED_CORRECTABLE] = { "rows remapped for correctable errors", "" },
+    [NVML_REMAPPED_UNCORRECTABLE] = { "rows remapped for uncorrectable errors", "" },
+    [NVML_REMAP_PENDING] = { "row remap pending", "" },
+    [NVML_REMAP_FAILED] = { "row remap failed", "" },
+    [NVML_PCIE_GENERATION] = { "PCIe generation", "" },
+    [NVML_PCIE_GENERATION_MAX] = { "PCIe generation maximum", "" },
+    [NVML_PCIE_WIDTH] = { "PCIe width", "" },
+    [NVML_PCIE_WIDTH_MAX] = { "PCIe width maximum", "" },
+    [NVML_PCIE_REPLAYS] = { "PCIe replays", "" },
+    [NVML_RECOVERY_ACTION] = { "recovery action", "" },
+    [NVML_TEMPERATURE_MARGIN_C] = { "temperature margin", "C" },
+    [NVML_BANKS_WITHOUT_SPARES] = { "memory banks without spare rows", "" },
+    [NVML_SLOWED_BY_POWER_NS] = { "time slowed by the power limit", "ns" },
+    [NVML_SLOWED_BY_HEAT_NS] = { "time slowed by heat", "ns" },
+    [NVML_SLOWED_BY_BOARD_NS] = { "time slowed by the board's limit", "ns" },
+    [NVML_FABRIC_STATE] = { "NVLink fabric state", "" },
+    [NVML_FABRIC_ERROR] = { "NVLink fabric error", "" },
+    [NVML_FABRIC_HEALTH] = { "NVLink fabric health", "" },
+    [NVML_SM_ACTIVE_PERCENT] = { "SMs active", "%" },
+    [NVML_SM_OCCUPANCY_PERCENT] = { "SM occupancy", "%" },
+    [NVML_TENSOR_ACTIVE_PERCENT] = { "tensor cores active", "%" },
+    [NVML_MEMORY_BANDWIDTH_PERCENT] = { "memory bandwidth used", "%" },
+    [NVML_PCIE_SENT_MIBPS] = { "sent by PCIe", "MiB/s" },
+    [NVML_PCIE_RECEIVED_MIBPS] = { "received by PCIe", "MiB/s" },
+    [NVML_NVLINK_SENT_MIBPS] = { "sent by NVLink", "MiB/s" },
+    [NVML_NVLINK_RECEIVED_MIBPS] = { "received by NVLink", "MiB/s" },
 };
 
 static int nvml_errno(int result)
@@ -418,5 +420,10 @@ bool nvml_has(const struct nvml_sample *sample, enum nvml_value value)
 
 const char *nvml_value_name(enum nvml_value value)
 {
-    return value < NVML_VALUES ? value_names[value] : "?";
+    return value < NVML_VALUES ? values[value].name : "?";
+}
+
+const char *nvml_value_unit(enum nvml_value value)
+{
+    return value < NVML_VALUES ? values[value].unit : "";
 }

@@ -139,5 +139,6 @@ unsigned nvml_events_read(struct nvml *nvml, unsigned gpus, struct nvml_event *r
 
 bool nvml_has(const struct nvml_sample *sample, enum nvml_value value);
 const char *nvml_value_name(enum nvml_value value); /* "temperature", as people and JSON name it */
+const char *nvml_value_unit(enum nvml_value value); /* "W", "": a number alone */
 
 #endif

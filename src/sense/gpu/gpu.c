@@ -28,6 +28,7 @@
 
 #define DEADLINE_NS (3 * NS_PER_S)
 #define AGAIN_NS (60 * NS_PER_S) /* until another process asks, after one that failed */
+#define ALL_EVERY 10             /* answers have links and activity */
 #define CORRECTED_LEAST 100      /* in one read */
 #define RISING_LEAST 20          /* corrected errors in minutes */
 #define MARGIN_LOST_C 5
@@ -45,6 +46,7 @@ struct gpu {
     char library[PATH_MAX]; /* "": the usual one */
     struct gpu_child child;
     int64_t asked_ns;   /* 0: nothing is asked */
+    unsigned asked;     /* how often */
     int64_t again_ns;   /* when the next process may start */
     const char *silent; /* why there is no answer; NULL: there is one */
     bool log_is_read;   /* the kernel log has the Xids, with their processes */
@@ -398,7 +400,7 @@ static int gpu_read(void *state, const struct sense_now *now, struct sense_repor
     if (result == 0)
         return 0;
     gpu->asked_ns = now->mono_ns;
-    if (gpu_child_ask(&gpu->child) < 0) {
+    if (gpu_child_ask(&gpu->child, ++gpu->asked % ALL_EVERY == 0) < 0) {
         gpu_fail(gpu, ENDED);
         return gpu_silent(gpu, now, report);
     }
