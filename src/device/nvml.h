@@ -52,7 +52,7 @@ enum nvml_value {
     NVML_RECOVERY_ACTION, /* what the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset */
     NVML_TEMPERATURE_MARGIN_C, /* until the GPU lowers its clocks */
     NVML_BANKS_WITHOUT_SPARES, /* of memory: another bad row there cannot be remapped */
-    NVML_SLOWED_BY_POWER_NS,   /* time that clocks were lowered, since the driver was loaded, as the next */
+    NVML_SLOWED_BY_POWER_NS, /* time that clocks were lowered, since the driver was loaded, as the next */
     NVML_SLOWED_BY_HEAT_NS,
     NVML_SLOWED_BY_BOARD_NS, /* the board's limit: the power brake, or its regulators */
     NVML_FABRIC_STATE,       /* of the NVLink switches: 1 not started, 2 in progress, 3 completed */

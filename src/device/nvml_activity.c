@@ -18,14 +18,10 @@ static const struct {
     enum nvml_value value;
     bool percent;
 } activity_metrics[] = {
-    { 2, NVML_SM_ACTIVE_PERCENT, true },
-    { 3, NVML_SM_OCCUPANCY_PERCENT, true },
-    { 5, NVML_TENSOR_ACTIVE_PERCENT, true },
-    { 10, NVML_MEMORY_BANDWIDTH_PERCENT, true },
-    { 20, NVML_PCIE_SENT_MIBPS, false },
-    { 21, NVML_PCIE_RECEIVED_MIBPS, false },
-    { 61, NVML_NVLINK_SENT_MIBPS, false },
-    { 60, NVML_NVLINK_RECEIVED_MIBPS, false },
+    { 2, NVML_SM_ACTIVE_PERCENT, true },     { 3, NVML_SM_OCCUPANCY_PERCENT, true },
+    { 5, NVML_TENSOR_ACTIVE_PERCENT, true }, { 10, NVML_MEMORY_BANDWIDTH_PERCENT, true },
+    { 20, NVML_PCIE_SENT_MIBPS, false },     { 21, NVML_PCIE_RECEIVED_MIBPS, false },
+    { 61, NVML_NVLINK_SENT_MIBPS, false },   { 60, NVML_NVLINK_RECEIVED_MIBPS, false },
 };
 
 static void activity_begin(struct nvml *nvml, void *handle, struct nvml_gpm *gpm)
@@ -34,9 +30,8 @@ static void activity_begin(struct nvml *nvml, void *handle, struct nvml_gpm *gpm
 
     gpm->asked = true;
     gpm->supported = nvml->gpm_support && nvml->gpm_alloc && nvml->gpm_free && nvml->gpm_sample &&
-                     nvml->gpm_metrics &&
-                     nvml->gpm_support(handle, &support) == RESULT_SUCCESS && support.supported &&
-                     nvml->gpm_alloc(&gpm->sample[0]) == RESULT_SUCCESS &&
+                     nvml->gpm_metrics && nvml->gpm_support(handle, &support) == RESULT_SUCCESS &&
+                     support.supported && nvml->gpm_alloc(&gpm->sample[0]) == RESULT_SUCCESS &&
                      nvml->gpm_alloc(&gpm->sample[1]) == RESULT_SUCCESS;
 }
 

@@ -406,7 +406,8 @@ struct fake_metrics {
 EXPORT int nvmlGpmMetricsGet(struct fake_metrics *request);
 EXPORT int nvmlGpmMetricsGet(struct fake_metrics *request)
 {
-    if (request->version != 1 || !request->before->gpu || request->before->gpu != request->after->gpu)
+    if (request->version != 1 || !request->before->gpu ||
+        request->before->gpu != request->after->gpu)
         return 2;
     for (unsigned i = 0; i < request->count; i++) {
         struct fake_metric *metric = &request->metric[i];

@@ -92,8 +92,9 @@ static void activity_is_a_mean_between_two_reads(void **state)
     struct nvml *nvml;
 
     (void)state;
-    script("nvml.count value 2\nnvml.0.gpm-2 value 93\nnvml.0.gpm-5 error 3\nnvml.0.gpm-10 value 101\n"
-           "nvml.0.gpm-61 value 123456\nnvml.1.gpm value 0\n");
+    script(
+        "nvml.count value 2\nnvml.0.gpm-2 value 93\nnvml.0.gpm-5 error 3\nnvml.0.gpm-10 value 101\n"
+        "nvml.0.gpm-61 value 123456\nnvml.1.gpm value 0\n");
     assert_int_equal(nvml_open(NULL, &nvml, NULL), 0);
     nvml_activity_read(nvml, 0, &sample);
     assert_true(sample.known == 0);
@@ -126,9 +127,9 @@ static void the_fabric_of_links_has_a_state_and_a_health(void **state)
     assert_false(nvml_has(&sample, NVML_FABRIC_ERROR));
     assert_int_equal(nvml_read(nvml, 2, &sample, NULL), 0);
     assert_int_equal(sample.value[NVML_FABRIC_ERROR], 3);
-    assert_int_equal(sample.value[NVML_FABRIC_HEALTH],
-                     NVML_FABRIC_DEGRADED_BANDWIDTH | NVML_FABRIC_ROUTE_UNHEALTHY |
-                         NVML_FABRIC_ACCESS_TIMEOUT);
+    assert_int_equal(sample.value[NVML_FABRIC_HEALTH], NVML_FABRIC_DEGRADED_BANDWIDTH |
+                                                           NVML_FABRIC_ROUTE_UNHEALTHY |
+                                                           NVML_FABRIC_ACCESS_TIMEOUT);
     nvml_close(nvml);
 }
 

@@ -13,7 +13,7 @@
 #include "sense/gpu/gpu_look.h"
 #include "wire/decision.h"
 
-#define HOT_PERCENT 10              /* of the time between two answers */
+#define HOT_PERCENT 10               /* of the time between two answers */
 #define HOT_LASTS_NS (60 * NS_PER_S) /* a finding ends after such a time without */
 
 /* "SM clock 1200 of 1980 MHz, 84 C, SMs active 97 % of the time": what is known. */

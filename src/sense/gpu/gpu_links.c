@@ -92,9 +92,12 @@ void gpu_fabric_judge(const struct gpu_look *look)
         uint8_t severity;
         const char *what;
     } parts[] = {
-        { NVML_FABRIC_ACCESS_TIMEOUT, FINDING_ERROR, "accesses through the NVLink switches time out" },
-        { NVML_FABRIC_ROUTE_UNHEALTHY, FINDING_ERROR, "its route through the NVLink switches is unhealthy" },
-        { NVML_FABRIC_DEGRADED_BANDWIDTH, FINDING_WARN, "its bandwidth to the NVLink switches is degraded" },
+        { NVML_FABRIC_ACCESS_TIMEOUT, FINDING_ERROR,
+          "accesses through the NVLink switches time out" },
+        { NVML_FABRIC_ROUTE_UNHEALTHY, FINDING_ERROR,
+          "its route through the NVLink switches is unhealthy" },
+        { NVML_FABRIC_DEGRADED_BANDWIDTH, FINDING_WARN,
+          "its bandwidth to the NVLink switches is degraded" },
     };
     int64_t error = gpu_look_value(look, NVML_FABRIC_ERROR);
     int64_t health = gpu_look_value(look, NVML_FABRIC_HEALTH);

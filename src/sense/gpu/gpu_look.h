@@ -26,9 +26,9 @@ static inline int64_t gpu_look_value(const struct gpu_look *look, enum nvml_valu
 /* ---- gpu_clocks.c ---- */
 struct gpu_clocks { /* of a GPU, between reads */
     struct tree_counter heat;
-    int64_t read_ns;     /* of the last answer */
-    int64_t hot_ns;      /* when clocks were last lowered by heat; 0: never */
-    int64_t sm_active;   /* percent, in the last answer that has it; -1: not reported */
+    int64_t read_ns;      /* of the last answer */
+    int64_t hot_ns;       /* when clocks were last lowered by heat; 0: never */
+    int64_t sm_active;    /* percent, in the last answer that has it; -1: not reported */
     int64_t heat_percent; /* of the time between two answers */
 };
 
