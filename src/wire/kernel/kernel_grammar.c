@@ -26,7 +26,7 @@
 
 /* ---- who speaks ---- */
 
-enum group {
+enum grammar_group {
     GROUP_NONE,
     GROUP_NIC,
     GROUP_NVME,
@@ -43,7 +43,7 @@ enum group {
     GROUPS
 };
 
-enum follows {
+enum grammar_follows {
     WHOLE,  /* the name ends */
     NUMBER, /* and then a digit */
     ANY
@@ -52,10 +52,10 @@ enum follows {
 /* Names of drivers, subsystems and devices at the begin of a message; by their first character, and then the first that matches
  * counts.
  */
-static const struct subject {
+static const struct grammar_subject {
     const char *name;
     uint8_t follows, group;
-} subjects[] = {
+} grammar_subjects[] = {
     { "3w-", ANY, GROUP_DISK },
     { "8139", ANY, GROUP_NIC },
     { "9p", ANY, GROUP_REMOTE },
@@ -264,7 +264,8 @@ static const struct subject {
     { "sfc", ANY, GROUP_NIC },
     { "sky2", WHOLE, GROUP_NIC },
     { "stmmac", ANY, GROUP_NIC },
-    { "sd", NUMBER, GROUP_DISK }, /* "sd 2:0:0:0: [sdb]" has a blank first: see subject_is() */
+    { "sd", NUMBER,
+      GROUP_DISK }, /* "sd 2:0:0:0: [sdb]" has a blank first: see grammar_subject_is() */
     { "scsi", ANY, GROUP_DISK },
     { "sata_", ANY, GROUP_ATA },
     { "storvsc", ANY, GROUP_DISK },
@@ -297,12 +298,13 @@ static const struct subject {
     { "zfs", WHOLE, GROUP_FILES },
 };
 
-static bool word_has(char c)
+static bool grammar_in_word(char c)
 {
     return isalnum((unsigned char)c) || c == '-' || c == '/' || c == '\'' || c == '_';
 }
 
-static bool subject_is(const struct subject *subject, const char *at, const char *end)
+static bool grammar_subject_is(const struct grammar_subject *subject, const char *at,
+                               const char *end)
 {
     size_t bytes = strlen(subject->name);
     char next;
@@ -316,7 +318,7 @@ static bool subject_is(const struct subject *subject, const char *at, const char
 }
 
 /* "sd 2:0:0:0: [sdb]", "sda: ", "sdb1: " */
-static bool subject_is_disk(const char *at, const char *end)
+static bool grammar_subject_is_disk(const char *at, const char *end)
 {
     if (end - at < 5 || at[0] != 's' || at[1] != 'd')
         return false;
@@ -330,7 +332,7 @@ static bool subject_is_disk(const char *at, const char *end)
 }
 
 /* "{1}[Hardware Error]: ", "block nvme0n1: ", "  pcieport ...": what may stand before a subject */
-static const char *subject_begin(const char *at, const char *end)
+static const char *grammar_begin(const char *at, const char *end)
 {
     while (at < end && *at == ' ')
         at++;
@@ -347,27 +349,29 @@ static const char *subject_begin(const char *at, const char *end)
 void kernel_grammar_index(uint16_t first[128])
 {
     memset(first, 0, 128 * sizeof(*first));
-    for (size_t i = COUNT(subjects); i-- > 0;)
-        first[subjects[i].name[0] & 127] = (uint16_t)(i + 1);
+    for (size_t i = COUNT(grammar_subjects); i-- > 0;)
+        first[grammar_subjects[i].name[0] & 127] = (uint16_t)(i + 1);
 }
 
 /* Sets *at behind the name. */
-static enum group subject_find(const struct kernel_scan *scan, const char **at)
+static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, const char **at)
 {
-    const char *name = subject_begin(*at, scan->end);
+    const char *name = grammar_begin(*at, scan->end);
     unsigned char letter = name < scan->end ? (unsigned char)*name : 128;
     size_t first = letter < 128 ? scan->reader->subject[letter] : 0;
 
-    if (subject_is_disk(name, scan->end)) {
+    if (grammar_subject_is_disk(name, scan->end)) {
         *at = name + 2;
         return GROUP_DISK;
     }
-    for (size_t i = first; i && i <= COUNT(subjects) && subjects[i - 1].name[0] == *name; i++) {
-        if (subject_is(&subjects[i - 1], name, scan->end)) {
-            for (name += strlen(subjects[i - 1].name); name < scan->end && word_has(*name);)
+    for (size_t i = first;
+         i && i <= COUNT(grammar_subjects) && grammar_subjects[i - 1].name[0] == *name; i++) {
+        if (grammar_subject_is(&grammar_subjects[i - 1], name, scan->end)) {
+            for (name += strlen(grammar_subjects[i - 1].name);
+                 name < scan->end && grammar_in_word(*name);)
                 name++;
             *at = name;
-            return subjects[i - 1].group;
+            return grammar_subjects[i - 1].group;
         }
     }
     return GROUP_NONE;
@@ -375,21 +379,21 @@ static enum group subject_find(const struct kernel_scan *scan, const char **at)
 
 /* ---- what it says ---- */
 
-static int word_compare(const void *key, const void *entry)
+static int grammar_word_compare(const void *key, const void *entry)
 {
     return strcmp(key, ((const struct kernel_word *)entry)->word);
 }
 
-static uint32_t word_bits(const char *word)
+static uint32_t grammar_word_bits(const char *word)
 {
     const struct kernel_word *found = bsearch(word, kernel_vocabulary, kernel_vocabulary_count,
-                                              sizeof(*kernel_vocabulary), word_compare);
+                                              sizeof(*kernel_vocabulary), grammar_word_compare);
 
     return found ? found->bits : 0;
 }
 
 /* The next word in small letters; false: there are no more.  Names of functions and of parameters ("timeout=30") are none. */
-static bool word_next(const char **at, const char *end, char out[WORD_MOST])
+static bool grammar_word_next(const char **at, const char *end, char out[WORD_MOST])
 {
     while (*at < end) {
         const char *from, *stop;
@@ -398,7 +402,7 @@ static bool word_next(const char **at, const char *end, char out[WORD_MOST])
         while (*at < end && !isalpha((unsigned char)**at))
             (*at)++;
         from = *at;
-        while (*at < end && word_has(**at)) {
+        while (*at < end && grammar_in_word(**at)) {
             plain &= **at != '_';
             (*at)++;
         }
@@ -416,12 +420,12 @@ static bool word_next(const char **at, const char *end, char out[WORD_MOST])
     return false;
 }
 
-static uint32_t words_read(const char *text, const char *at, const char *end)
+static uint32_t grammar_words_read(const char *text, const char *at, const char *end)
 {
     char word[WORD_MOST], before[WORD_MOST] = "";
     uint32_t bits = 0;
 
-    while (word_next(&at, end, word)) {
+    while (grammar_word_next(&at, end, word)) {
         size_t bytes = strlen(word);
 
         if (at - text <= KERNEL_NAME_MOST)
@@ -437,10 +441,10 @@ static uint32_t words_read(const char *text, const char *at, const char *end)
         else if (bytes > 3 && strcmp(word + bytes - 3, "n't") == 0)
             bits |= WORD_NOT | (*word == 'c' ? WORD_FAIL : 0);
         else if (strcmp(before, "no") == 0 || strcmp(before, "without") == 0)
-            bits |= word_bits(word) &
+            bits |= grammar_word_bits(word) &
                     (WORD_RESPOND | WORD_PART | WORD_LINK | WORD_IO | WORD_REQUEST | WORD_GOOD);
         else
-            bits |= word_bits(word);
+            bits |= grammar_word_bits(word);
         memcpy(before, word, sizeof(before));
     }
     return bits;
@@ -451,7 +455,7 @@ static uint32_t words_read(const char *text, const char *at, const char *end)
 #define HAS(bits, some) (((bits) & (some)) != 0)
 #define BOTH(bits, one, other) (HAS(bits, one) && HAS(bits, other))
 
-enum fault {
+enum grammar_fault {
     FAULT_NONE,
     FAULT_SILENT, /* it does not answer */
     FAULT_FATAL,
@@ -462,7 +466,7 @@ enum fault {
     FAULTS
 };
 
-static enum fault fault_strong(uint32_t bits)
+static enum grammar_fault grammar_strong(uint32_t bits)
 {
     if (HAS(bits, WORD_HANG) || (HAS(bits, WORD_TIMEOUT) && !HAS(bits, WORD_SETTING)) ||
         BOTH(bits, WORD_RESPOND, WORD_NOT | WORD_FAIL))
@@ -486,12 +490,12 @@ static enum fault fault_strong(uint32_t bits)
 
 #define ANYTHING UINT32_MAX
 
-static const struct group_rule {
+static const struct grammar_rule {
     uint8_t kind, class, layer;
     /* Whose failure or error is a fault.  Elsewhere such words tell of refused requests, too. */
     uint32_t weak;
     const char *what[FAULTS]; /* NULL: no such fault */
-} group_rules[GROUPS] = {
+} grammar_rules[GROUPS] = {
     [GROUP_NIC] = { FINDING_NIC,
                     FINDING_CLASS_FABRIC,
                     LAYER_NIC,
@@ -571,7 +575,7 @@ static const struct group_rule {
 };
 
 /* What drivers do without, report on request, or print beside a fault that another line names. */
-static bool line_is_harmless(const struct kernel_scan *scan)
+static bool grammar_is_harmless(const struct kernel_scan *scan)
 {
     static const char *const phrases[] = {
         "host memory buffer",
@@ -606,14 +610,14 @@ static bool line_is_harmless(const struct kernel_scan *scan)
     return false;
 }
 
-static enum fault fault_of(enum group group, uint32_t bits)
+static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bits)
 {
-    const struct group_rule *rule = &group_rules[group];
-    enum fault fault;
+    const struct grammar_rule *rule = &grammar_rules[group];
+    enum grammar_fault fault;
 
     if (HAS(bits, WORD_GOOD))
         return FAULT_NONE;
-    fault = fault_strong(bits);
+    fault = grammar_strong(bits);
     if (fault != FAULT_SILENT &&
         (HAS(bits, WORD_LOOKUP) || (group == GROUP_PCI && HAS(bits, WORD_SOFT))))
         return FAULT_NONE;
@@ -628,14 +632,14 @@ static enum fault fault_of(enum group group, uint32_t bits)
 
 /* ---- of which device ---- */
 
-static bool device_is_stop(char c)
+static bool grammar_is_stop(char c)
 {
     return strchr(" :,()[]", c) != NULL;
 }
 
 /* "0000:3b:00.0" or "eth0" behind the driver's name, "[sdb]", "(sda1)", "dev sdb"; else the subject itself. */
-static void device_find(const struct kernel_scan *scan, const char *begin, const char *after,
-                        struct kernel_event *event)
+static void grammar_device_find(const struct kernel_scan *scan, const char *begin,
+                                const char *after, struct kernel_event *event)
 {
     static const char *const before[] = { "device ", "dev " };
     const char *at = after;
@@ -657,7 +661,7 @@ static void device_find(const struct kernel_scan *scan, const char *begin, const
             return;
         }
     }
-    for (at = begin; at < scan->end && !device_is_stop(*at);)
+    for (at = begin; at < scan->end && !grammar_is_stop(*at);)
         at++;
     if (at < scan->end && *at == ' ' && at + 1 < scan->end && at[1] == '(')
         scan_word(at + 2, scan->end, " :)", event->device, sizeof(event->device));
@@ -673,7 +677,7 @@ uint8_t kernel_grammar_kind(const struct kernel_scan *scan)
 {
     const char *at = scan->text;
 
-    return group_rules[subject_find(scan, &at)].kind;
+    return grammar_rules[grammar_subject_find(scan, &at)].kind;
 }
 
 bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
@@ -685,25 +689,25 @@ bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
     };
     struct kernel_scan own = *scan;
     const char *at = scan->text;
-    enum group group = subject_find(scan, &at);
-    enum fault fault;
+    enum grammar_group group = grammar_subject_find(scan, &at);
+    enum grammar_fault fault;
 
     if (group == GROUP_NONE)
         return false;
     kernel_trust(&own);
     if (own.trust_from != own.text)
         return false;
-    fault = fault_of(group, words_read(scan->text, at, MIN(own.end, own.trust_to)));
-    if (fault == FAULT_NONE || line_is_harmless(scan) ||
+    fault = grammar_fault_of(group, grammar_words_read(scan->text, at, MIN(own.end, own.trust_to)));
+    if (fault == FAULT_NONE || grammar_is_harmless(scan) ||
         (fault == FAULT_LOST && scan->boot_ns && scan->boot_ns < BOOT_NS))
         return false;
     *event = (struct kernel_event){ .boot_ns = scan->boot_ns,
-                                    .kind = group_rules[group].kind,
-                                    .class = group_rules[group].class,
+                                    .kind = grammar_rules[group].kind,
+                                    .class = grammar_rules[group].class,
                                     .severity = severity[fault],
                                     .action = ACTION_INSPECT,
-                                    .layer = group_rules[group].layer,
-                                    .what = group_rules[group].what[fault] };
-    device_find(scan, subject_begin(scan->text, scan->end), at, event);
+                                    .layer = grammar_rules[group].layer,
+                                    .what = grammar_rules[group].what[fault] };
+    grammar_device_find(scan, grammar_begin(scan->text, scan->end), at, event);
     return device_matters(event->device);
 }
