@@ -24,7 +24,6 @@
 #include "sense/tree.h"
 #include "sense/trend.h"
 #include "wire/decision.h"
-#include "wire/kernel/xid.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)
 #define AGAIN_NS (60 * NS_PER_S) /* until another process asks, after one that failed */
@@ -55,8 +54,7 @@ struct gpu {
     struct gpu_memory memory[GPUS_MAX];
     struct gpu_links links[GPUS_MAX];
     struct gpu_processes processes[GPUS_MAX];
-    uint32_t
-        alone[GPUS_MAX]; /* the only process of the GPU in the answer before; 0: none, or several */
+    struct gpu_xids xids[GPUS_MAX];
     struct gpu_answer answer;
 };
 
@@ -278,36 +276,16 @@ static void gpu_look_links(const struct gpu_look *look, struct gpu_memory *memor
     }
 }
 
-/* NVML names no process: the only one on that GPU, if there is one.  It may have died of the error since. */
-static uint32_t gpu_only_process(const struct gpu *gpu, unsigned index)
-{
-    const struct gpu_report *one = &gpu->answer.gpu[index];
-
-    return one->processes == 1 ? one->process[0].pid : one->processes ? 0 : gpu->alone[index];
-}
-
-static void gpu_xid(const struct gpu *gpu, const struct nvml_event *event,
-                    const struct sense_now *now, struct sense_report *report)
-{
-    const struct gpu_report *one = &gpu->answer.gpu[event->gpu];
-    const struct xid *xid = xid_find(event->xid);
-    char device[FACT_NAME];
-    struct finding finding;
-
-    gpu_device_name(one, event->gpu, device);
-    finding = sense_finding(now, FINDING_XID, xid ? xid->class : FINDING_CLASS_DRIVER,
-                            xid ? xid->severity : FINDING_WARN, device, "Xid %u: %s, device %s",
-                            event->xid, xid ? xid->what : "not in the driver's list", device);
-    finding.code = event->xid;
-    finding.action = xid ? xid->action : ACTION_INSPECT;
-    finding.pid = gpu_only_process(gpu, event->gpu);
-    sense_report(report, &finding, 0);
-}
-
 static void gpu_events(struct gpu *gpu, const struct sense_now *now, struct sense_report *report)
 {
-    for (unsigned i = 0; i < gpu->answer.events && !gpu->log_is_read; i++)
-        gpu_xid(gpu, &gpu->answer.event[i], now, report);
+    for (unsigned i = 0; i < gpu->answer.events && !gpu->log_is_read; i++) {
+        const struct nvml_event *event = &gpu->answer.event[i];
+        const struct gpu_report *one = &gpu->answer.gpu[event->gpu];
+        struct gpu_look look = { now, report, &one->sample, gpu->answer.read_ns, "" };
+
+        gpu_device_name(one, event->gpu, look.device);
+        gpu_xids_event(&gpu->xids[event->gpu], event->xid, one->process, one->processes, &look);
+    }
     gpu->answer.events = 0; /* the answer may be judged again */
 }
 
@@ -317,7 +295,7 @@ static void gpu_forget(struct gpu *gpu, unsigned index)
     gpu->memory[index] = (struct gpu_memory){ .errors.count = 0 };
     gpu->links[index] = (struct gpu_links){ .count = 0 };
     gpu->processes[index] = (struct gpu_processes){ .gone = 0 };
-    gpu->alone[index] = 0;
+    gpu->xids[index] = (struct gpu_xids){ .before = 0 };
 }
 
 static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense_report *report)
@@ -345,7 +323,7 @@ static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense
         gpu_links_judge(&gpu->links[i], &look);
         gpu_fabric_judge(&look);
         gpu_processes_judge(&gpu->processes[i], &gpu->tree, one->process, one->processes, &look);
-        gpu->alone[i] = one->processes == 1 ? one->process[0].pid : 0;
+        gpu_xids_judge(&gpu->xids[i], one->process, one->processes, &look);
     }
     gpu->answer.has_links = false;
     gpu_list_judge(&gpu->list, now, report);

@@ -1,4 +1,4 @@
-/* gpu_look.h - parts of the GPU sensor: clocks, NVLinks, and the processes that hold memory.
+/* gpu_look.h - parts of the GPU sensor: clocks, Xids, NVLinks, and the processes that hold memory.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -77,5 +77,21 @@ struct gpu_processes { /* of a GPU, between reads */
 void gpu_processes_judge(struct gpu_processes *processes, const struct tree *tree,
                          const struct nvml_process *process, unsigned count,
                          const struct gpu_look *look);
+
+/* ---- gpu_xids.c ---- */
+struct gpu_xids {    /* of a GPU, between reads */
+    unsigned before; /* processes in the last read */
+    uint32_t before_pid[NVML_PROCESSES];
+    struct finding open; /* an Xid whose process is not known yet; code 0: none */
+    unsigned candidates;
+    uint32_t candidate[NVML_PROCESSES];
+};
+
+/* An Xid among NVML's events, which name no process. */
+void gpu_xids_event(struct gpu_xids *xids, uint32_t code, const struct nvml_process *process,
+                    unsigned count, const struct gpu_look *look);
+/* To be called for each read: whose Xid it was may be known now. */
+void gpu_xids_judge(struct gpu_xids *xids, const struct nvml_process *process, unsigned count,
+                    const struct gpu_look *look);
 
 #endif
