@@ -227,9 +227,9 @@ static void sense_report_lost(struct sense *sense, const struct sense_now *now,
     struct finding finding;
 
     if (sense->held_lost && !sense->held_lost_told) {
-        finding = sense_finding(now, FINDING_SENSOR, FINDING_CLASS_HOST, FINDING_WARN, "sense",
-                                "%d conditions last at a time; further ones are not reported",
-                                HELD_MAX);
+        finding =
+            sense_finding(now, FINDING_SENSOR, FINDING_CLASS_HOST, FINDING_WARN, "sense",
+                          "%d conditions last at a time; further ones are not reported", HELD_MAX);
         sense_report(report, &finding, 0);
     }
     sense->held_lost_told = sense->held_lost;

@@ -82,8 +82,9 @@ static char root[] = "/tmp/test-gpu-root-XXXXXX";
 /* A node whose kernel log cannot be read, or one with `log`; its pid namespace is the host's. */
 static void root_make(bool log)
 {
-    static const char *const folders[] = { "proc", "proc/self", "proc/self/ns", "proc/4242",
-                                           "dev",  "usr",       "usr/lib" };
+    static const char *const folders[] = { "proc",      "proc/self", "proc/self/ns",
+                                           "proc/4242", "proc/4243", "proc/4244",
+                                           "dev",       "usr",       "usr/lib" };
     char path[128], target[PATH_MAX];
 
     for (size_t i = 0; i < COUNT(folders); i++) {
