@@ -136,6 +136,10 @@ struct lockstep_ckpt_settings {
      * file, on disks of the machine, 8 on file systems that machines share.  At most 4096.
      */
     uint32_t verify_parts;
+    /* Seconds for which a save waits for those of the other ranks; then it has failed.  0: 600.  A rank that skips or cancels a save
+     * and does not save this step after all within 30 seconds tells the others, whose save then fails at once.
+     */
+    uint32_t commit_s;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,

@@ -36,6 +36,7 @@ int engine_result(struct lockstep_ckpt *ckpt, int result)
     return result;
 }
 
+#define COMMIT_S 600
 #define HOLD_MOST_S 86400u
 
 /* ---- open and close ---- */
@@ -100,6 +101,7 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
     own->world = own->world ? own->world : 1;
     own->group = own->group ? own->group : own->world;
     own->deadline_s = own->deadline_s ? own->deadline_s : 30;
+    own->commit_s = own->commit_s ? own->commit_s : COMMIT_S;
     if (own->world > CKPT_RANKS_MAX || own->rank >= own->world || own->group > own->world)
         return err_set(err, -EINVAL,
                        "rank %" PRIu32 " of %" PRIu32 ", group of %" PRIu32 ": not valid",

@@ -29,7 +29,8 @@ class _Settings(_abi.Sized):
         (name, ctypes.c_uint32) for name in ("rank", "world", "group", "images", "threads", "deadline_s")] + [
         ("job", ctypes.c_uint64), ("bytes_per_s", ctypes.c_uint64), ("keep", ctypes.c_uint32),
         ("no_verify", ctypes.c_uint32), ("agree", ctypes.c_void_p), ("agree_ctx", ctypes.c_void_p),
-        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32), ("verify_parts", ctypes.c_uint32)]
+        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32), ("verify_parts", ctypes.c_uint32),
+        ("commit_s", ctypes.c_uint32)]
 
 
 class _Tensor(_abi.Sized):
