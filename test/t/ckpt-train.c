@@ -336,8 +336,8 @@ static void status_print(struct lockstep_ckpt *ckpt)
     struct lockstep_ckpt_status status = { .size = sizeof(status) };
 
     if (lockstep_ckpt_status_get(ckpt, &status) == 0)
-        printf("io %s\nunchanged %" PRIu64 " of %" PRIu64 "\n", status.io, status.unchanged,
-               status.tensors);
+        printf("io %s\nunchanged %" PRIu64 " of %" PRIu64 "\narena %" PRIu64 " MiB\n", status.io,
+               status.unchanged, status.tensors, status.arena_bytes >> 20);
 }
 
 /* What the options say, for an engine on `directory`.  Ranks of several meet beside it. */
