@@ -271,6 +271,19 @@ struct lockstep_ckpt_spans {
 LOCKSTEP_API int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt,
                                          struct lockstep_ckpt_spans *ret);
 
+/* What other programs took for their copies of a point. */
+struct lockstep_ckpt_copies {
+    size_t size; /* sizeof(struct lockstep_ckpt_copies) */
+    /* To another node (lockstep ckpt serve and mirror), to an object store (lockstep ckpt push).  0: there is none so far; 1: it is
+     * not known what it took.
+     */
+    uint64_t replicate_ns, upload_ns;
+};
+
+/* Looks into the directory.  -ENOENT: this start of the job has no point of that step there. */
+LOCKSTEP_API int lockstep_ckpt_copies_get(struct lockstep_ckpt *ckpt, uint64_t step,
+                                          struct lockstep_ckpt_copies *ret);
+
 /* ---- restoring ---- */
 
 /* Fills the registered tensors, and the blobs, from the point of `step`, or from the newest one that is

@@ -479,7 +479,7 @@ static bool save_is_copied(const struct lockstep_ckpt *ckpt, enum lockstep_ckpt_
     fd = openat(ckpt->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd >= 0 &&
            point_was_copied(fd, stage == LOCKSTEP_CKPT_REPLICATED ? POINT_PEER : POINT_STORE,
-                            ckpt->settings.job);
+                            ckpt->settings.job, NULL);
 }
 
 /* Other programs have to do something for it. */
