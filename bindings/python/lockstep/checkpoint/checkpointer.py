@@ -177,9 +177,14 @@ class Checkpointer:
         return {name: entry for name, entry in entries.items()
                 if name in trained and (entry.given.dim() or name.startswith("model."))}
 
-    def _captured(self, optimizer):
-        """Steps of a captured graph change tensors without a trace: nothing may be copied later."""
-        return any(group.get("capturable") for group in getattr(optimizer, "param_groups", []))
+    def _traced(self, optimizer):
+        """The tensors that this optimizer changes, if torch counts their changes.  Captured graphs and fused kernels leave no trace,
+        and those of other packages need not: what they may change is copied when begin() returns."""
+        groups = getattr(optimizer, "param_groups", None)
+        if not groups or not type(optimizer).__module__.startswith("torch.optim") or any(
+                group.get("capturable") or group.get("fused") for group in groups):
+            return set()
+        return {shards.local(tensor).data_ptr() for group in groups for tensor in group["params"]}
 
     def _part(self, entry, trained, later):
         stored = entry.stored(self._torch)
@@ -205,7 +210,9 @@ class Checkpointer:
         versions = {name: entry.version() for name, entry in describe.entries.items()}
         trained = self._trained(model, describe.entries)
         later = self._later(trained, describe.entries)
-        lazily = {} if self._captured(optimizer) else later
+        traced = self._traced(optimizer)
+        lazily = {name for name, entry in later.items()
+                  if traced and (name.startswith("optimizer.") or entry.given.data_ptr() in traced)}
         parts = {name: self._part(entry, name in trained, name in lazily) for name, entry in describe.entries.items()}
         return text, describe.entries, versions, later, parts
 
@@ -501,6 +508,7 @@ class Checkpointer:
                 part.load_state_dict(loaded[name])
         if whole["world"] == self.world:  # else two ranks would draw the same numbers
             self._generators.set(loaded["random"])
+        report.restored(step)
         return Checkpoint(step, loaded)
 
     def close(self):

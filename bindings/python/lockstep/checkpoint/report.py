@@ -32,6 +32,11 @@ def copied(step, replicate_ns, upload_ns):
     probe.note("copied checkpoint %d; microseconds: replicate %d, upload %d" % (step, *us))
 
 
+def restored(step):
+    """The training goes on from that point: src/judge/crash/crash_point.c."""
+    probe.note("restored from checkpoint of step %d" % step)
+
+
 def verified(engine, step, saved_in):
     """The save of `step` was read back: what it took, and that a restart may take it."""
     spans = engine.spans()
