@@ -31,6 +31,8 @@ static bool crash_is_bad(const struct fact_exit *fact)
 
 void crash_note(struct judge_state *judge, const struct fact_note *fact)
 {
+    if (crash_restored_note(judge, fact)) /* it comes before the first step of its attempt */
+        return;
     if (fact->attempt != judge->model.attempt)
         return;
     if (crash_point_note(judge, fact))
@@ -566,6 +568,7 @@ static void crash_recovered_by_restart(const struct judge_state *judge,
     verdict->until_real_ns = past->begin_ns + judge->mono_to_real_ns;
     snprintf(verdict->plan, sizeof(verdict->plan), CRASH_RESTARTED ", training since step %llu",
              (unsigned long long)past->step);
+    crash_point_continued(judge, verdict);
     snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
     tracked->open = tracked->restarted = false;
     tracked->changed = true;
@@ -611,6 +614,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
         snprintf(tracked->verdict.plan, sizeof(tracked->verdict.plan),
                  "all ranks restarted as attempt %u, training since step %llu",
                  judge->model.attempt, (unsigned long long)past->step);
+        crash_point_continued(judge, &tracked->verdict);
         snprintf(tracked->verdict.plan_state, sizeof(tracked->verdict.plan_state), "done");
         tracked->open = false;
         tracked->changed = true;
