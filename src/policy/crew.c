@@ -338,8 +338,12 @@ static void crew_stop(struct policy *policy, int32_t culprit)
 
 static void crew_say_lost(struct policy_crew *crew, const struct crew_member *member)
 {
-    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.3g s",
-             member->last.node, (double)member->last.lease_ns / 1e9);
+    if (member->ended)
+        snprintf(crew->why, sizeof(crew->why), "node %s is lost: its launcher and ranks have ended",
+                 member->last.node);
+    else
+        snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.3g s",
+                 member->last.node, (double)member->last.lease_ns / 1e9);
 }
 
 /* Why the attempt cannot go on because of this launcher; false: it can. */
@@ -451,7 +455,8 @@ static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_mem
 /* A launcher, or its keeper, ends its ranks a little before its lease is over.  Ending takes a moment. */
 static bool crew_may_have_ranks(const struct policy_crew *crew, const struct crew_member *member)
 {
-    return member->lost && member->slot != CREW_NO_SLOT && member_has_ranks(member->last.state) &&
+    return member->lost && !member->ended && member->slot != CREW_NO_SLOT &&
+           member_has_ranks(member->last.state) &&
            crew->clock_ns - member->heard_ns <= member->last.lease_ns / 10 * 11;
 }
 

@@ -29,10 +29,11 @@ struct crew_member {
     uint32_t refused; /* life of the newest rival that was; 0: none */
     int64_t heard_ns;
     bool reported; /* since the last tick */
-    bool lost;     /* not heard of for its whole lease */
-    bool gone;     /* the launcher that had ranks of this attempt is not this one */
-    bool out;      /* gets no ranks any more */
-    bool kept;     /* it had ranks in the attempt before, too */
+    bool lost;     /* not heard of for its whole lease, or ended */
+    bool ended; /* launcher and ranks are gone for certain: what still comes from them is older */
+    bool gone;  /* the launcher that had ranks of this attempt is not this one */
+    bool out;   /* gets no ranks any more */
+    bool kept;  /* it had ranks in the attempt before, too */
     uint32_t slot; /* number of the node in the attempt; CREW_NO_SLOT: not in it */
 };
 

@@ -12,6 +12,7 @@
 #include "act/keeper/keeper.h"
 #include "act/launch/launch.h"
 #include "act/launcher_log.h"
+#include "act/life_socket.h"
 #include "act/output/output.h"
 #include "act/rank_environment.h"
 #include "act/run_directory.h"
@@ -65,7 +66,8 @@ struct launch {
     bool keeper_lost_seen, launcher_log_failed;
     int lost_status;
     struct rlimit files; /* of open files, as we found it */
-    struct err starved;  /* why no process can be started as it should; "": they can */
+    struct life_socket life;
+    struct err starved; /* why no process can be started as it should; "": they can */
 };
 
 /* launch.c */

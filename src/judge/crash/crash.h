@@ -12,6 +12,8 @@
 #include "judge/state.h"
 
 void crash_exit(struct judge_state *judge, const struct fact_exit *fact);
+/* A node is lost, and its ranks with it; `ended`: they have ended for certain.  real_ns: the last that was heard of it. */
+void crash_node_lost(struct judge_state *judge, const char *node, int64_t real_ns, bool ended);
 void crash_note(struct judge_state *judge, const struct fact_note *fact); /* a rank's own words */
 /* The attempt is over, and not well: ranks that are gone, nobody knows how, may be why. */
 void crash_failed(struct judge_state *judge);
