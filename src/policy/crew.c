@@ -196,14 +196,24 @@ static void crew_start(struct policy *policy, uint32_t nodes)
     crew_phase_set(crew, CREW_RUNS);
 }
 
-/* Most failures do not repeat: the first restart is not put off. */
+/* Most failures do not repeat: a restart is put off only after attempts that got no further than those before. */
 static int64_t crew_pause_ns(const struct policy_crew *crew)
 {
-    int64_t pause_ns = crew->restarts ? crew->member[0].last.backoff_ns : 0;
+    int64_t pause_ns = crew->fruitless ? crew->member[0].last.backoff_ns : 0;
 
-    for (uint32_t i = 1; i < crew->restarts && pause_ns < CREW_BACKOFF_MAX_NS; i++)
+    for (uint32_t i = 1; i < crew->fruitless && pause_ns < CREW_BACKOFF_MAX_NS; i++)
         pause_ns *= 2;
     return MIN(pause_ns, MAX(CREW_BACKOFF_MAX_NS, crew->member[0].last.backoff_ns));
+}
+
+/* An attempt is over: did it get further than all before it? */
+static void crew_count_fruit(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+    uint64_t newest = policy->progress.any ? policy->progress.newest + 1 : 0;
+
+    crew->fruitless = newest > crew->best || !crew->restarts ? 0 : crew->fruitless + 1;
+    crew->best = MAX(crew->best, newest);
 }
 
 /* The last that was there has left.  Those that are lost may come back, and that alone ends nothing. */
@@ -479,10 +489,12 @@ static void crew_wait_stopped(struct policy *policy)
     }
     if (crew_waits_for_report(policy) || ending)
         return;
-    if (crew->final)
+    if (crew->final) {
         crew_end(policy, crew_leaves_some(crew));
-    else
+    } else {
+        crew_count_fruit(policy);
         crew_phase_set(crew, CREW_GATHERS);
+    }
 }
 
 /* ---- the rule ---- */

@@ -43,6 +43,9 @@ struct policy_crew {
     enum crew_phase phase;
     bool begun; /* some attempt was started */
     uint32_t attempt, restarts;
+    uint32_t
+        fruitless; /* attempts in a row that got no further than those before; the first does not count */
+    uint64_t best;  /* newest step of all attempts, plus 1; 0: none */
     uint32_t nodes; /* of the attempt */
     /* Time that passed while the controller ran, so that its own absence is nobody's silence. */
     int64_t clock_ns, tick_ns;

@@ -17,7 +17,8 @@
 #include "policy/crew.h"
 
 #define CREW_TICK_MAX_NS (2 * NS_PER_S) /* more between two ticks: the controller was away */
-#define CREW_REFUSED_STATUS 2           /* as of a command line that is at fault */
+#define CREW_NOTICE_NS (NS_PER_S / 2)
+#define CREW_REFUSED_STATUS 2 /* as of a command line that is at fault */
 
 struct crew_member *crew_find(const struct policy_crew *crew, const char *node)
 {
@@ -195,6 +196,13 @@ size_t policy_lost(const struct policy *policy, struct policy_lost *ret, size_t 
         ret[count++].life = member->last.life;
     }
     return count;
+}
+
+int64_t policy_loss_ns(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+
+    return crew && crew->count > 1 ? crew->member[0].last.lease_ns + CREW_NOTICE_NS : 0;
 }
 
 size_t policy_lives(const struct policy *policy, struct member *ret, size_t room)

@@ -74,6 +74,8 @@ struct policy_lost {
     int64_t last_real_ns; /* when it wrote what was heard of it last */
 };
 size_t policy_lost(const struct policy *policy, struct policy_lost *ret, size_t room);
+/* How long after the loss of a node it is known, at most; 0: there is one launcher at most. */
+int64_t policy_loss_ns(const struct policy *policy);
 /* The life sockets of launchers that are there: how many were written. */
 size_t policy_lives(const struct policy *policy, struct member *ret, size_t room);
 /* What became of a request is not known yet. */

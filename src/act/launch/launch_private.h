@@ -44,6 +44,7 @@ struct launch {
     char hang[160];            /* why this attempt was ended; "": no hang */
     struct policy_means means; /* as they were sent; mode 0: not yet */
     bool given_up;             /* no further attempt */
+    uint32_t failed_soon;      /* attempts in a row that did not last a minute */
     bool failed;               /* in this attempt */
     uint32_t culprit;          /* of the latest failed attempt */
     int culprit_status;

@@ -518,6 +518,13 @@ static bool crash_again(const struct judge_state *judge, struct verdict *draft)
     return false;
 }
 
+bool crash_awaits_loss(const struct judge_state *judge, int64_t now_ns, int64_t loss_ns)
+{
+    const struct fact_exit *first = judge->crash_reported ? NULL : crash_first_bad(judge);
+
+    return first && crash_all_blame_others(judge) && now_ns - first->mono_ns < loss_ns;
+}
+
 static void crash_judge_exits(struct judge_state *judge, int64_t now_ns, bool over)
 {
     const struct fact_exit *first = judge->crash_reported ? NULL : crash_first_bad(judge),

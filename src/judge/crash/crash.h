@@ -19,6 +19,8 @@ void crash_note(struct judge_state *judge, const struct fact_note *fact); /* a r
 void crash_failed(struct judge_state *judge);
 /* Workers were begun again within the attempt: how those before them left is over. */
 void crash_workers_restarted(struct judge_state *judge);
+/* All that ended lost a peer, and the controller may learn within so long that a node is lost: 0: it does not. */
+bool crash_awaits_loss(const struct judge_state *judge, int64_t now_ns, int64_t loss_ns);
 /* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
 void crash_judge(struct judge_state *judge, int64_t now_ns, bool over);
 /* The node's agent may tell of an OOM kill only after the launcher's word about the exit was judged, on a busy
