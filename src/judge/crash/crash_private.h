@@ -10,6 +10,7 @@
 #define CRASH_UNCAUGHT STATE_UNCAUGHT /* "in thread NAME: " may be before it */
 #define CRASH_RESTARTED "its launcher restarted the workers"
 #define CRASH_NOTED "ended by an exception" /* text of an exit that is known only by a note */
+#define CRASH_LOST "was lost with its node" /* of one that is known only by the node's loss */
 
 /* crash_point.c: what a rank notes when its part of a checkpoint is verified: the step, and the step of the ring in which it
  * was saved.
