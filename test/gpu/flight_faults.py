@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records real flight-recorder dumps of NCCL: four ranks on one GPU, one fault a folder, all faults at the same time.
 
-usage: flight_faults.py OUT.tar [CASE...]         about 50 s; prints one JSON object, and packs the dumps and logs
-       flight_faults.py --rank FOLDER CASE RANK   one rank
+usage: flight_faults.py [--culprit N] OUT.tar [CASE...]  about 50 s; prints one JSON object, and packs the dumps and logs
+       flight_faults.py --rank FOLDER CASE RANK          one rank
 
-Rank 2 is the culprit: `hang` sleeps, `device` starts a kernel that does not end and goes on enqueueing, `stopped` stops itself
+Rank 2 is the culprit, or rank N: `hang` sleeps, `device` starts a kernel that does not end and goes on enqueueing, `stopped` stops itself
 (SIGSTOP) and leaves no dump, `gil` keeps the GIL, `skipped` leaves out one all-reduce, `order` enters its pair before the
 other ranks do.  `healthy`: everybody waits for the host's next step.  Ranks may share a GPU when NCCL takes them for several
 hosts (NCCL_HOSTID)."""
@@ -20,7 +20,8 @@ import tarfile
 import tempfile
 import time
 
-WORLD, CULPRIT, STEPS, LIMIT_S, DEADLINE_S = 4, 2, 3, 12, 52
+WORLD, STEPS, LIMIT_S, DEADLINE_S = 4, 3, 12, 52
+CULPRIT = int(os.environ.get("FLIGHT_CULPRIT", "2"))
 CASES = ("hang", "device", "stopped", "gil", "skipped", "order", "healthy")
 
 
@@ -99,9 +100,14 @@ def complete(folder, case):
 
 
 def main():
+    global CULPRIT
     if sys.argv[1] == "--rank":
         rank_main(sys.argv[2], sys.argv[3], int(sys.argv[4]))
         return
+    if sys.argv[1] == "--culprit":
+        CULPRIT = int(sys.argv[2])
+        os.environ["FLIGHT_CULPRIT"] = sys.argv[2]
+        del sys.argv[1:3]
     began = time.time()
     cases = sys.argv[2:] or CASES
     with tempfile.TemporaryDirectory() as out:

@@ -249,7 +249,7 @@ static int log_case_init(struct log_case *of, const struct logs *logs, const cha
     for (size_t i = 0; i < logs->events; i++) {
         const struct log_event *event = &logs->event[i];
 
-        if (event->kind >= LOG_EVENT_IDENTITY || !log_is_of_its_time(of, event))
+        if (event->kind >= LOG_EVENT_IDENTITY || event->mention || !log_is_of_its_time(of, event))
             continue;
         of->item[of->items++] = (struct log_item){
             .event = event,

@@ -282,7 +282,8 @@ static bool clue_error(const struct log_line *line, struct log_event *event)
     struct log_line whole = *line;
 
     whole.text = line->raw; /* "error rate 0.25" begins with what looks like a level */
-    if (clue_fits(&whole, none, COUNT(none)) || (!clue_has_level(line) && !at))
+    if (clue_fits(&whole, none, COUNT(none)) || (!clue_has_level(line) && !at) ||
+        line_mentions(line, at))
         return false;
     clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
@@ -305,7 +306,7 @@ static bool clue_hint(const struct log_line *line, struct log_event *event)
 
     const char *at = clue_word(line, words, COUNT(words));
 
-    if (!at)
+    if (!at || line_mentions(line, at))
         return false;
     clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;

@@ -20,6 +20,8 @@
 #define BUFFER ((size_t)64 << 10)
 #define KEPT 16          /* of the first, and of the last events of one meaning */
 #define KEPT_TIMED 2048  /* where their times matter: older ones may come before those that do */
+#define NCCL_LINES 40    /* behind a warning of NCCL */
+#define NCCL_ENOUGH 2    /* lines of its process that inform of something else */
 #define TABLE_LINES 12   /* between two rows of a launcher's table */
 #define FOLLOWS 60       /* percent: a follow-on error that shows a failure, and no clean-up */
 #define RAISED 60        /* percent: any exception with a traceback, at least */
@@ -31,6 +33,10 @@ struct failure_table { /* torchrun's report of its processes */
     uint32_t lines_left;
     bool root; /* the first observed failure */
     struct log_event event;
+};
+
+struct nccl_warning { /* whose process may go on */
+    uint32_t line, pid, lines_left, informed;
 };
 
 struct log_engine {
@@ -52,6 +58,7 @@ struct log_engine {
     struct kernel_reader kernel;
     struct log_watch watch;
     struct log_nan nan;
+    struct nccl_warning warning;
     uint32_t nan_rank; /* of its event */
     struct log_tail tail;
     bool has_end; /* there is an event that says how the log ended */
@@ -114,6 +121,7 @@ void log_file_begin(struct log_engine *file, struct log_reader *reader,
     kernel_reader_init(&file->kernel);
     log_watch_begin(&file->watch);
     file->nan.name[0] = '\0';
+    file->warning = (struct nccl_warning){ 0 };
     log_tail_begin(&file->tail);
     file->has_end = file->failed = false;
     log_file_name(source->name, file->name, sizeof(file->name));
@@ -132,6 +140,12 @@ char *log_file_room(struct log_engine *file, size_t *room)
 }
 
 /* ---- events ---- */
+
+/* A time limit ends all ranks: who prints that is one of them. */
+static bool log_event_is_of_job(const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_OUTSIDE && event->confidence >= 80;
+}
 
 static int file_event(struct log_engine *file, const struct log_line *line, uint32_t pattern,
                       struct log_event *event)
@@ -153,6 +167,7 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
         event->by_name =
             false; /* both sides are named in the line; whoever printed it is neither */
     } else if (event->rank == LOG_EVENT_NO_RANK && event->kind != LOG_EVENT_EXIT &&
+               !log_event_is_of_job(event) &&
                (event->kind <= LOG_EVENT_FOLLOW || event->kind == LOG_EVENT_CHANNELS ||
                 event->kind == LOG_EVENT_COMPLETED)) {
         event->rank = line->rank;
@@ -174,6 +189,10 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
     snprintf(event->file, sizeof(event->file), "%s", file->name);
     if (event->kind < LOG_EVENT_FOLLOW)
         log_watch_error(&file->watch);
+    file->watch.failed |=
+        event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
+    if (event->kind < LOG_EVENT_FOLLOW && line->pid && line_find(line, "NCCL WARN "))
+        file->warning = (struct nccl_warning){ line->number, line->pid, NCCL_LINES, 0 };
     if (event->kind == LOG_EVENT_WRONG) {
         log_nan_begin(&file->nan, line);
         file->nan_rank = event->rank;
@@ -206,13 +225,18 @@ static bool log_event_of_row(const struct log_pattern *row, const struct log_lin
     return !row->more || row->more(line, event);
 }
 
-/* What the program itself does not call an error.  Launchers warn of what others did, so that stays. */
-static void log_event_by_tone(const struct log_line *line, struct log_event *event)
+/* What the program itself does not call an error.  Launchers warn of what others did, so that stays.  `found`: where the
+ * words that mean an error begin.
+ */
+static void log_event_by_tone(const struct log_line *line, const char *found,
+                              struct log_event *event)
 {
     bool peer = event->kind == LOG_EVENT_LOST_PEER, follow = event->kind == LOG_EVENT_FOLLOW;
     bool cause = event->kind <= LOG_EVENT_DESYNC || event->kind == LOG_EVENT_FABRIC;
     enum line_tone tone = peer || cause || follow ? line_tone(line) : LINE_PLAIN;
 
+    if (event->kind < LOG_EVENT_XID && line_mentions(line, found))
+        tone = LINE_HANDLED;
     if (tone == LINE_HANDLED || (tone == LINE_WARNED && peer)) {
         event->kind = LOG_EVENT_FOLLOW;
         event->confidence = 0;
@@ -306,7 +330,7 @@ static int file_exception(struct log_engine *file, const struct log_line *line, 
     if (traceback)
         log_event_in_chain(traceback, generic, &event);
     else
-        log_event_by_tone(line, &event);
+        log_event_by_tone(line, line->text, &event);
     if (generic && event.layer == LAYER_USER_CODE)
         event.advice = "Read the traceback or the lines before this one, and fix the program.";
     if (file->table.lines_left && event.rank == LOG_EVENT_NO_RANK)
@@ -405,6 +429,7 @@ static int file_message(struct log_engine *file, const struct log_line *line,
 {
     uint32_t last, which = matcher_line(file->matcher, line->raw, line->text, line->end, &last);
     struct log_event event = log_event_new();
+    const char *row, *found;
     size_t name = 0;
 
     if (last >= file->rows) { /* words of the kernel are in it */
@@ -423,7 +448,10 @@ static int file_message(struct log_engine *file, const struct log_line *line,
         return file_exception(file, line, name, which, traceback);
     if (which == UINT32_MAX || !log_event_of_line(file, line, &which, &event))
         return 0;
-    log_event_by_tone(line, &event);
+    row = file->patterns.row[which]->pattern;
+    if (!pattern_fits(row, *row == '^' ? line->text : line->raw, line->end, &found))
+        found = NULL;
+    log_event_by_tone(line, found, &event);
     return file_event(file, line, which, &event);
 }
 
@@ -435,6 +463,7 @@ static int file_line(struct log_engine *file, const char *begin, const char *end
 
     line_read(&line, begin, end, file->source.near_real_ns);
     line.number = number;
+    file->watch.at_work = false;
     if (file->reader->until_real_ns) /* kernel messages alone count */
         return MIN(file_kernel_line(file, &line), 0);
     root = log_line_has(&line, "Root Cause (first observed failure)");
@@ -472,15 +501,33 @@ static uint32_t log_newlines(const char *from, const char *to)
     return count;
 }
 
+/* The process that warned goes on with its work: that warning was no error. */
+static bool file_warning_passed(struct log_engine *file, const struct log_line *line)
+{
+    struct nccl_warning *warning = &file->warning;
+
+    if (!warning->lines_left)
+        return false;
+    warning->lines_left--;
+    if (line->pid != warning->pid || !line_find(line, "NCCL INFO "))
+        return false;
+    if (!line_nccl_goes_on(line))
+        warning->lines_left = 0;
+    else
+        warning->informed++;
+    return warning->lines_left && warning->informed == NCCL_ENOUGH;
+}
+
 static int file_went_on(struct log_engine *file, const char *begin, const char *end,
                         uint32_t number)
 {
     struct log_event event = log_event_new(), passed = log_event_new();
     bool went_on = log_watch_step(&file->watch, begin, end);
+    bool near = log_watch_is_near(&file->watch);
     struct log_line line;
     int result = 0;
 
-    if (!went_on && !file->nan.name[0])
+    if (!went_on && !file->nan.name[0] && !near && !file->warning.lines_left)
         return 0;
     line_read(&line, begin, end, file->source.near_real_ns);
     line.number = number;
@@ -490,8 +537,11 @@ static int file_went_on(struct log_engine *file, const char *begin, const char *
         result = file_event(file, &line, file->rows + LOG_KEEP_PASSED, &passed);
     }
     event.kind = LOG_EVENT_WENT_ON;
-    return went_on && result == 0 ? file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event)
-                                  : result;
+    if (file_warning_passed(file, &line))
+        event.value = file->warning.line;
+    else if (!went_on && !(near && line_tone(&line) == LINE_HANDLED))
+        return result;
+    return result == 0 ? file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event) : result;
 }
 
 /* The lines of [at, end) behind an error.  What is kept has the number of the last line that matters before it. */
@@ -668,6 +718,13 @@ int log_file_end(struct log_engine *file)
     if (!file->started)
         file_start(file);
     result = file_process(file, true);
+    if (result == 0 && log_watch_went_on(&file->watch)) {
+        struct log_event event = log_event_new();
+        struct log_line line = { .number = file->line, .rank = LOG_EVENT_NO_RANK };
+
+        event.kind = LOG_EVENT_WENT_ON;
+        result = file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event);
+    }
     if (result == 0)
         result = file_tail(file);
     for (uint32_t rank = 0;
