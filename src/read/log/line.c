@@ -24,6 +24,7 @@ struct prefix {
     const char *head; /* the beginning of the line */
     bool dated;       /* the last one was a date */
     bool any;         /* there was one before */
+    bool torch;       /* "[rank3]:": what follows may name a rank in a group */
 };
 
 bool line_number(const char *at, const char *end, int64_t *ret)
@@ -306,7 +307,10 @@ static bool line_bracket_fits(struct prefix *prefix, const char *at, const char 
         prefix_group_rank(prefix, at, end, rank);
         return true;
     }
+    if (rank && *at == 'R' && prefix->torch)
+        return true;
     if (rank) {
+        prefix->torch = strncmp(at, "rank", 4) == 0 && rank == at + 4;
         prefix_rank(prefix, rank, local);
         return true;
     }

@@ -43,6 +43,8 @@ static bool tone_is_low(const struct log_line *line)
         return true;
     if (line_find(line, "NCCL INFO "))
         return !line_find(line, " -> ") && !line_find(line, "retrying (");
+    if (line_find(line, " received by PID "))
+        return false; /* a stack that glog writes as a warning */
     return line->level == LINE_INFO ||
            (line->level == LINE_WARNING && !line_find(line, " NET/OFI "));
 }

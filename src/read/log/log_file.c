@@ -20,6 +20,7 @@
 #define BUFFER ((size_t)64 << 10)
 #define KEPT 16          /* of the first, and of the last events of one meaning */
 #define KEPT_TIMED 2048  /* where their times matter: older ones may come before those that do */
+#define ORDINARY_LINES 2 /* behind a lost connection: it was made again */
 #define NCCL_LINES 40    /* behind a warning of NCCL */
 #define NCCL_ENOUGH 2    /* lines of its process that inform of something else */
 #define TABLE_LINES 12   /* between two rows of a launcher's table */
@@ -61,6 +62,8 @@ struct log_engine {
     struct nccl_warning warning;
     uint32_t nan_rank; /* of its event */
     struct log_tail tail;
+    uint32_t
+        lost; /* the line of the last event that tells of a lost peer, while there is none of another kind; 0: none */
     bool has_end; /* there is an event that says how the log ended */
     bool failed;  /* there is one that follows from a failure */
 };
@@ -124,6 +127,7 @@ void log_file_begin(struct log_engine *file, struct log_reader *reader,
     file->warning = (struct nccl_warning){ 0 };
     log_tail_begin(&file->tail);
     file->has_end = file->failed = false;
+    file->lost = 0;
     log_file_name(source->name, file->name, sizeof(file->name));
     name_part(source->name, &bytes);
     file->log = (uint32_t)hash64(1, source->name, bytes);
@@ -199,6 +203,10 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
     }
     file->failed |=
         event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
+    if (event->kind == LOG_EVENT_LOST_PEER && (file->lost || !file->has_end))
+        file->lost = line->number;
+    else if (event->kind < LOG_EVENT_IDENTITY && !event->warned)
+        file->lost = 0;
     file->has_end |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
                      (event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED);
     return log_keep_event(file->keep, reader, pattern, event, timed ? KEPT_TIMED : KEPT);
@@ -688,7 +696,23 @@ static enum log_tail_known file_knows(const void *user, const struct log_line *l
                : LOG_TAIL_UNKNOWN;
 }
 
-/* A log that says nothing that the table knows. */
+/* A lost connection behind which the program went on with its work was made again. */
+static bool file_outlived_peer(const struct log_engine *file, const struct log_tail_rules *rules)
+{
+    return file->lost && !file->failed && file->line > file->lost &&
+           log_tail_ordinary(&file->tail, rules, file->line - file->lost - 1) >= ORDINARY_LINES;
+}
+
+static int file_add_went_on(struct log_engine *file)
+{
+    struct log_event event = log_event_new();
+    struct log_line line = { .number = file->line, .rank = LOG_EVENT_NO_RANK };
+
+    event.kind = LOG_EVENT_WENT_ON;
+    return file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event);
+}
+
+/* What the end of the log shows: that the program went on, or an error that the table does not know. */
 static int file_tail(struct log_engine *file)
 {
     struct log_tail_rules rules = { .near_real_ns = file->source.near_real_ns,
@@ -699,8 +723,11 @@ static int file_tail(struct log_engine *file)
     struct log_line line;
     uint32_t behind;
 
-    if (file->has_end || file->reader->until_real_ns ||
-        !log_tail_error(&file->tail, &rules, &line, &event, &behind))
+    if (file->reader->until_real_ns)
+        return 0;
+    if (log_watch_went_on(&file->watch) || file_outlived_peer(file, &rules))
+        return file_add_went_on(file);
+    if (file->has_end || !log_tail_error(&file->tail, &rules, &line, &event, &behind))
         return 0;
     line.number = file->line > behind + 1 ? file->line - behind - 1 : 1;
     if (!event.exception)
@@ -718,13 +745,6 @@ int log_file_end(struct log_engine *file)
     if (!file->started)
         file_start(file);
     result = file_process(file, true);
-    if (result == 0 && log_watch_went_on(&file->watch)) {
-        struct log_event event = log_event_new();
-        struct log_line line = { .number = file->line, .rank = LOG_EVENT_NO_RANK };
-
-        event.kind = LOG_EVENT_WENT_ON;
-        result = file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event);
-    }
     if (result == 0)
         result = file_tail(file);
     for (uint32_t rank = 0;

@@ -112,23 +112,6 @@ static bool tail_went_on(const char *at, const char *end, bool nccl)
     return false;
 }
 
-/* Where the last LINES lines begin. */
-static const char *tail_first_line(const struct log_tail *tail, uint32_t *lines)
-{
-    const char *end = tail->text + tail->used, *at = end;
-
-    *lines = 0;
-    while (at > tail->text && *lines < LINES) {
-        const char *before = memrchr(tail->text, '\n', (size_t)(at - 1 - tail->text));
-
-        at = before ? before + 1 : tail->text;
-        ++*lines;
-        if (!before)
-            break;
-    }
-    return at;
-}
-
 /* Is the value that is NaN in this line a number in a later step? */
 static bool tail_nan_passed(const struct log_line *line, const char *at, const char *end)
 {
@@ -173,6 +156,23 @@ static void tail_join(const struct log_event *found, const char *at, const char 
              (int)MIN((size_t)(stop - at), sizeof(event->text) - bytes - 2), at);
 }
 
+/* Where the last LINES lines begin. */
+static const char *tail_first_line(const struct log_tail *tail, uint32_t *lines)
+{
+    const char *end = tail->text + tail->used, *at = end;
+
+    *lines = 0;
+    while (at > tail->text && *lines < LINES) {
+        const char *before = memrchr(tail->text, '\n', (size_t)(at - 1 - tail->text));
+
+        at = before ? before + 1 : tail->text;
+        ++*lines;
+        if (!before)
+            break;
+    }
+    return at;
+}
+
 /* A line that a program writes while it is at work: no error, no part of one, and nothing about the end or what to do now. */
 static bool tail_is_ordinary(const struct log_tail_rules *rules, const struct log_line *line)
 {
@@ -187,11 +187,31 @@ static bool tail_is_ordinary(const struct log_tail_rules *rules, const struct lo
         return false;
     if (clue_line(line, &event) && line_tone(line) == LINE_PLAIN)
         return false;
+    if (line_find(line, "NCCL INFO ") && !line_nccl_goes_on(line))
+        return false;
     for (size_t i = 0; i < COUNT(closing); i++) {
         if (pattern_fits(closing[i], line->text, line->end, NULL))
             return false;
     }
     return true;
+}
+
+uint32_t log_tail_ordinary(const struct log_tail *tail, const struct log_tail_rules *rules,
+                           uint32_t count)
+{
+    const char *end = tail->text + tail->used;
+    uint32_t lines, ordinary = 0;
+
+    for (const char *at = tail_first_line(tail, &lines); at < end; lines--) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        struct log_line line;
+
+        stop = stop ? stop : end;
+        line_read(&line, at, stop, rules->near_real_ns);
+        ordinary += lines <= count && stop > at && tail_is_ordinary(rules, &line);
+        at = stop + 1;
+    }
+    return ordinary;
 }
 
 /* Words after which no program goes on; what follows them is other processes, or the rest of the message. */
