@@ -61,6 +61,11 @@ bool stamps_are_on(void)
     return atomic_load_explicit(&stamps.state, memory_order_acquire) == STAMPS_ON;
 }
 
+void *stamps_stream(void)
+{
+    return atomic_load_explicit(&stamps.stream, relaxed);
+}
+
 const char *stamps_off_reason(void)
 {
     return atomic_exchange(&stamps.reason_new, false) ? stamps.reason : NULL;
