@@ -139,6 +139,15 @@ static bool host_wait_object_read(struct host_wait_object *object, const struct 
     return object->symbols && object->names;
 }
 
+/* What was changed, to be put back. */
+#define HOST_WAIT_CHANGES 64
+static struct host_wait_changed {
+    struct host_wait_object object;
+    _Atomic(uintptr_t) *word;
+    uintptr_t before;
+} host_wait_changed[HOST_WAIT_CHANGES];
+static unsigned host_wait_changes;
+
 static bool host_wait_write(const struct host_wait_object *object, _Atomic(uintptr_t) *word,
                             uintptr_t value)
 {
@@ -169,7 +178,12 @@ static bool host_wait_change(const struct host_wait_object *object, ElfW(Addr) o
     value = atomic_load(word);
     if (value != (uintptr_t)*wait->original && (value < object->begin || value >= object->end))
         return false;
-    return host_wait_write(object, word, (uintptr_t)wait->ours);
+    if (host_wait_changes == HOST_WAIT_CHANGES ||
+        !host_wait_write(object, word, (uintptr_t)wait->ours))
+        return false;
+    host_wait_changed[host_wait_changes++] =
+        (struct host_wait_changed){ *object, word, (uintptr_t)*wait->original };
+    return true;
 }
 
 static int host_wait_rows(const struct host_wait_object *object, const ElfW(Rela) * row,
@@ -205,12 +219,25 @@ static int host_wait_visit(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-int host_waits_watch(symbol_find *find)
+static int host_waits_leave(void)
 {
-    static atomic_flag done = ATOMIC_FLAG_INIT;
     int changed = 0;
 
-    if (sizeof(void *) != sizeof(uint64_t) || atomic_flag_test_and_set(&done))
+    while (host_wait_changes > 0) {
+        const struct host_wait_changed *at = &host_wait_changed[--host_wait_changes];
+
+        changed += host_wait_write(&at->object, at->word, at->before);
+    }
+    return changed;
+}
+
+int host_waits_watch(symbol_find *find)
+{
+    int changed = 0;
+
+    if (!find)
+        return host_waits_leave();
+    if (sizeof(void *) != sizeof(uint64_t) || host_wait_changes > 0)
         return 0;
     for (size_t i = 0; i < COUNT(host_waits); i++) {
         void *found = find(NULL, host_waits[i].name); /* of those that the program itself sees */

@@ -39,6 +39,7 @@ class Stamps:
 
     def _closed(self):
         self.stamp = None
+        probe.library.host_waits(None)
 
     def try_open(self):
         """Called before each step begins, until there is a CUDA context, or never will be one."""

@@ -109,6 +109,11 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_ptr_equal(*last, &event);
     assert_int_equal(torch.device(), 33);
     assert_int_equal(waits_stamped(reader), 2);
+    assert_int_equal(host_waits_watch(NULL), 6);
+    assert_int_equal(host_waits_watch(NULL), 0);
+    assert_int_equal(torch.stream(compute), 11);
+    assert_int_equal(waits_stamped(reader), 0);
+    assert_int_equal(host_waits_watch(waits_find), 6);
     ring_reader_close(reader);
     lockstep_probe_close(probe);
     assert_int_equal(torch.stream(compute), 11); /* without a ring, as without us */
