@@ -107,6 +107,15 @@ def hook_optimizer(module):
         _optimizers.add(self)
 
     setattr(optimizer, name, patch)
+    original_zero = optimizer.zero_grad
+
+    @wraps(original_zero)
+    def zero_grad(self, *args, **kwargs):
+        if not _torch.compiling() and loop.last is None and probe.handle and loop.awake():
+            loop.zero_begin()
+        return original_zero(self, *args, **kwargs)
+
+    optimizer.zero_grad = zero_grad
 
 
 def taken():
