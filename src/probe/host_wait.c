@@ -31,10 +31,17 @@
 #define HOST_WAIT_DATA (-1)
 #endif
 
-typedef int host_wait_call(void *of); /* without an argument, none is looked at */
+#define HOST_WAIT_ON_DEVICE 3 /* cudaMemcpyDeviceToDevice */
 
-static host_wait_call *host_wait_stream_original, *host_wait_event_original,
-    *host_wait_device_original;
+typedef int host_wait_call(void *of);
+typedef int host_wait_copy_call(void *to, const void *from, size_t bytes, int kind);
+typedef int host_wait_copy_async_call(void *to, const void *from, size_t bytes, int kind,
+                                      void *stream);
+
+static host_wait_call *host_wait_stream_original, *host_wait_event_original;
+static int (*host_wait_device_original)(void);
+static host_wait_copy_call *host_wait_copy_original;
+static host_wait_copy_async_call *host_wait_copy_async_original;
 
 /* ---- what is called instead ---- */
 
@@ -50,20 +57,51 @@ static int host_wait_event(void *event)
     return host_wait_event_original(event);
 }
 
-static int host_wait_device(void *nothing)
+static int host_wait_device(void)
 {
     python_host_wait(stamps_stream());
-    return host_wait_device_original(nothing);
+    return host_wait_device_original();
 }
+
+/* Whether it waits depends on the host's memory, which only the driver knows: pageable memory is copied when the stream gets there. */
+static int host_wait_copy_async(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+    if (kind != HOST_WAIT_ON_DEVICE)
+        python_host_wait(stream);
+    return host_wait_copy_async_original(to, from, bytes, kind, stream);
+}
+
+static int host_wait_copy(void *to, const void *from, size_t bytes, int kind)
+{
+    python_host_wait(stamps_stream());
+    return host_wait_copy_original(to, from, bytes, kind);
+}
+
+/* Addresses of functions as numbers: their types differ. */
+#define HOST_WAIT(of, name)                                                                        \
+    {                                                                                              \
+        of, (void *)&host_wait_##name##_original, (void *)host_wait_##name                         \
+    }
 
 static const struct host_wait {
     const char *name;
-    host_wait_call **original, *ours;
+    void *original; /* the pointer that keeps it */
+    void *ours;
 } host_waits[] = {
-    { "cudaStreamSynchronize", &host_wait_stream_original, host_wait_stream },
-    { "cudaEventSynchronize", &host_wait_event_original, host_wait_event },
-    { "cudaDeviceSynchronize", &host_wait_device_original, host_wait_device },
+    HOST_WAIT("cudaStreamSynchronize", stream),
+    HOST_WAIT("cudaEventSynchronize", event),
+    HOST_WAIT("cudaDeviceSynchronize", device),
+    HOST_WAIT("cudaMemcpyAsync", copy_async),
+    HOST_WAIT("cudaMemcpy", copy),
 };
+
+static uintptr_t host_wait_original(const struct host_wait *wait)
+{
+    uintptr_t original;
+
+    memcpy(&original, wait->original, sizeof(original));
+    return original;
+}
 
 /* ---- where it is called ---- */
 
@@ -176,13 +214,13 @@ static bool host_wait_change(const struct host_wait_object *object, ElfW(Addr) o
     if (at < object->begin || at > object->end - sizeof(*word) || at % sizeof(*word))
         return false;
     value = atomic_load(word);
-    if (value != (uintptr_t)*wait->original && (value < object->begin || value >= object->end))
+    if (value != host_wait_original(wait) && (value < object->begin || value >= object->end))
         return false;
     if (host_wait_changes == HOST_WAIT_CHANGES ||
         !host_wait_write(object, word, (uintptr_t)wait->ours))
         return false;
     host_wait_changed[host_wait_changes++] =
-        (struct host_wait_changed){ *object, word, (uintptr_t)*wait->original };
+        (struct host_wait_changed){ *object, word, host_wait_original(wait) };
     return true;
 }
 
@@ -198,7 +236,7 @@ static int host_wait_rows(const struct host_wait_object *object, const ElfW(Rela
         if (type != HOST_WAIT_SLOT && type != HOST_WAIT_DATA)
             continue;
         for (size_t w = 0; w < COUNT(host_waits); w++)
-            if (*host_waits[w].original &&
+            if (host_wait_original(&host_waits[w]) &&
                 strcmp(object->names + symbol->st_name, host_waits[w].name) == 0)
                 changed += host_wait_change(object, row[i].r_offset, &host_waits[w]);
     }

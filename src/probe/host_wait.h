@@ -2,8 +2,8 @@
  *
  * item(), nonzero(), bincount() and many others wait in C++, where Python sees nothing.  What the stream computed until then is the
  * device's work and not the host's, so the stream is stamped just before the wait.  For that the places are changed through which
- * torch's libraries call the CUDA runtime's cudaStreamSynchronize(), cudaDeviceSynchronize() and cudaEventSynchronize(); no other
- * library's calls are seen, and what the runtime does with them is as before.
+ * torch's libraries call the CUDA runtime's waits (cudaStreamSynchronize() and the like) and copies between host and device, which
+ * wait where the host's memory is pageable; no other library's calls are seen, and what the runtime does with them is as before.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -27,7 +27,7 @@ DTYPES = {
 }
 DTYPE_UNKNOWN, DTYPE_OTHER, DTYPE_MIXED = 0, 18, 19
 METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5,
-           "values_late": 6}
+           "values_late": 6, "flop": 7}
 COMM_KINDS = {"other": 0, "world": 1, "dp": 2, "tp": 3, "pp": 4, "cp": 5, "ep": 6}
 
 REQUEST_CHECKPOINT = 1

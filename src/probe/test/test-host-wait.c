@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "core/clean.h"
 #include "device/cuda/cuda.h"
 #include "probe/host_wait.h"
 #include "probe/stamp.h"
@@ -16,6 +17,8 @@ static struct cuda cuda;
 
 struct waits {
     int (*stream)(void *), (*event)(void *), (*device)(void);
+    int (*copy_async)(void *, const void *, size_t, int, void *);
+    int (*copy)(void *, const void *, size_t, int);
 };
 
 static void *waits_find(void *library, const char *name)
@@ -38,11 +41,12 @@ static void *waits_library(const char *name, int flags)
 static struct waits waits_of(const char *name)
 {
     void *library = waits_library(name, RTLD_LAZY);
-    const char *names[] = { "waits_stream", "waits_event", "waits_device" };
-    void *found[3];
+    const char *names[] = { "waits_stream", "waits_event", "waits_device", "waits_copy_async",
+                            "waits_copy" };
+    void *found[COUNT(names)];
     struct waits waits;
 
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         found[i] = dlsym(library, names[i]);
         assert_non_null(found[i]);
     }
@@ -87,13 +91,13 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
                                  .phase = LOCKSTEP_PHASE_OTHER,
                                  .comm = -1 };
     void **last = dlsym(runtime, "waits_last"), *compute, *aside;
-    int event;
+    int event, to = 0, from = 7;
 
     assert_non_null(last);
     assert_int_equal(cuda.stream_create(&compute, CUDA_STREAM_NON_BLOCKING), 0);
     assert_int_equal(cuda.stream_create(&aside, CUDA_STREAM_NON_BLOCKING), 0);
     assert_int_equal(torch.stream(aside), 11); /* bound before, and c10's are not */
-    assert_int_equal(host_waits_watch(waits_find), 6);
+    assert_int_equal(host_waits_watch(waits_find), 10);
     assert_int_equal(host_waits_watch(waits_find), 0);
     lockstep_step_begin(probe, 1);
     assert_true(stamp_put(probe, compute, &begin));
@@ -109,11 +113,19 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_ptr_equal(*last, &event);
     assert_int_equal(torch.device(), 33);
     assert_int_equal(waits_stamped(reader), 2);
-    assert_int_equal(host_waits_watch(NULL), 6);
+    assert_int_equal(torch.copy_async(&to, &from, sizeof(to), 2, compute), 42);
+    assert_int_equal(to, 7);
+    assert_int_equal(waits_stamped(reader), 1);
+    assert_int_equal(torch.copy_async(&to, &from, sizeof(to), 3, compute), 43); /* on the device */
+    assert_int_equal(torch.copy_async(&to, &from, sizeof(to), 2, aside), 42);
+    assert_int_equal(waits_stamped(reader), 0);
+    assert_int_equal(c10.copy(&to, &from, sizeof(to), 1), 51);
+    assert_int_equal(waits_stamped(reader), 1);
+    assert_int_equal(host_waits_watch(NULL), 10);
     assert_int_equal(host_waits_watch(NULL), 0);
     assert_int_equal(torch.stream(compute), 11);
     assert_int_equal(waits_stamped(reader), 0);
-    assert_int_equal(host_waits_watch(waits_find), 6);
+    assert_int_equal(host_waits_watch(waits_find), 10);
     ring_reader_close(reader);
     lockstep_probe_close(probe);
     assert_int_equal(torch.stream(compute), 11); /* without a ring, as without us */

@@ -2,11 +2,16 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stddef.h>
+#include <string.h>
+
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT int cudaStreamSynchronize(void *stream);
 EXPORT int cudaEventSynchronize(void *event);
 EXPORT int cudaDeviceSynchronize(void);
+EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream);
+EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind);
 
 #ifdef WAITS_RUNTIME
 
@@ -30,11 +35,27 @@ int cudaDeviceSynchronize(void)
     return 33;
 }
 
+int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+    waits_last = stream;
+    memcpy(to, from, bytes);
+    return 40 + kind;
+}
+
+int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
+{
+    waits_last = to;
+    memcpy(to, from, bytes);
+    return 50 + kind;
+}
+
 #else
 
 EXPORT int waits_stream(void *stream);
 EXPORT int waits_event(void *event);
 EXPORT int waits_device(void);
+EXPORT int waits_copy_async(void *to, const void *from, size_t bytes, int kind, void *stream);
+EXPORT int waits_copy(void *to, const void *from, size_t bytes, int kind);
 
 int waits_stream(void *stream)
 {
@@ -49,6 +70,16 @@ int waits_event(void *event)
 int waits_device(void)
 {
     return cudaDeviceSynchronize();
+}
+
+int waits_copy_async(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+    return cudaMemcpyAsync(to, from, bytes, kind, stream);
+}
+
+int waits_copy(void *to, const void *from, size_t bytes, int kind)
+{
+    return cudaMemcpy(to, from, bytes, kind);
 }
 
 #endif
