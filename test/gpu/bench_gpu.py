@@ -47,7 +47,7 @@ PROGRAMS = {
     "sharded": "sharded.py",
     "experts": "experts.py",
 }
-STEPS, AT = 130, 60  # of jobs whose step times matter; --steps, --at
+STEPS, AT = 110, 50  # of jobs whose step times matter; --steps, --at
 SHORT_AT = 25
 
 # Fault of a job: its kind for job.py, kinds and layers of the right verdict, and how it is run.

@@ -93,28 +93,37 @@ def check_steps(given, place):
 # ---- losses ----
 
 
+LOSSES = ("plain", "plain 2", "healthy")
+
+
+def losses_row(program, first, second, ours):
+    lists = [each for each in first if each]
+    row = {"program": program, "losses": sum(map(len, lists)), "without_twice_equal": first == second, "ok": bool(lists) and ours == first}
+    print("%(program)-10s %(losses)d losses; twice without lockstep equal: %(without_twice_equal)s, with it equal: %(ok)s" % row,
+          file=sys.stderr, flush=True)
+    return row
+
+
 def check_losses(given, place):
     options, programs = options_for(given, place, "" if given.usual else " --exact", given.count or 40), given.only.split(",") if given.only else list(bench_gpu.PROGRAMS)
-    found, jobs = {}, [(program, what) for program in programs for what in ("plain", "plain 2", "healthy")]
+    found, jobs = {}, [(program, what) for program in programs for what in LOSSES]
+    rows = []
     bench_gpu.Device.lock = threading.Semaphore(given.jobs)
 
     def work():
         while jobs:
             program, what = jobs.pop(0)
+            begin = time.monotonic()
             found[program, what] = bench_gpu.losses(run(options, program, what.split()[0]))
+            print("  %s %s: %.0f s" % (program, what, time.monotonic() - begin), file=sys.stderr, flush=True)
+            if all((program, each) in found for each in LOSSES):
+                rows.append(losses_row(program, *(found[program, each] for each in LOSSES)))
 
     workers = [threading.Thread(target=work) for _ in range(given.jobs)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    rows = []
-    for program in programs:
-        first, second, ours = (found.get((program, what)) for what in ("plain", "plain 2", "healthy"))
-        rows.append({"program": program, "steps": len((first or [None])[0] or ()), "without_twice_equal": first == second,
-                     "equal": bool(first and first[0]) and ours in (first, second), "ok": bool(first and first[0]) and ours == first})
-        print("%(program)-10s %(steps)d losses a rank; twice without lockstep equal: %(without_twice_equal)s, with it equal: %(equal)s" % rows[-1],
-              file=sys.stderr, flush=True)
     return rows
 
 

@@ -31,6 +31,7 @@ from ._steps import steps
 INIT, COMM_INIT, COMPILE, DATA, FORWARD, BACKWARD, OPTIMIZER, CHECKPOINT, EVAL = range(1, 10)
 OTHER = 11
 LOSS, GRAD_NORM, TOKENS, LENGTH_SQUARES, MICRO_BATCHES = range(1, 6)
+FLOP = 7
 _get_ident = threading.get_ident
 ZEROED = 3  # calls of zero_grad() after a backward, and no optimizer was ever called: it is compiled
 REPEATED = 64  # the same of backwards or fetches
