@@ -64,11 +64,17 @@ static double run_summary_standstill(const struct run_summary *summary)
     return summary->verdicts || by_itself ? 0 : (double)summary->still_ns / 1e9;
 }
 
+/* A step that never ended, of ranks that did, is not seen to have been one. */
+static bool summary_has_steps(const struct run_summary *summary)
+{
+    return summary->steps > (summary->alive ? 0 : summary->unfinished_steps);
+}
+
 int run_summary_exit(const struct run_summary *summary)
 {
     if (summary->verdicts || (summary->ended && summary->reason[0]))
         return 1;
-    return summary->steps && !run_summary_unexplained(summary) &&
+    return summary_has_steps(summary) && !run_summary_unexplained(summary) &&
                    run_summary_lost_share(summary) == 0 && run_summary_standstill(summary) == 0
                ? 0
                : 3;
@@ -488,18 +494,19 @@ static void summary_print_nothing(const struct run_summary *summary, const struc
                 summary->alive ? "" : " when it ended", show_end(style));
         return;
     }
-    if (summary->steps && lost > 0) {
+    if (summary_has_steps(summary) && lost > 0) {
         summary_print_lost(summary, lost, style, out);
         return;
     }
-    if (!summary->steps)
-        words = "cannot tell: no step was observed";
+    if (!summary_has_steps(summary))
+        words = summary->steps ? "cannot tell: no step was observed to end"
+                               : "cannot tell: no step was observed";
     else if (summary->alive)
         words = "no fault found so far";
     else if (summary->ended && summary->stopped)
         words = "nothing is wrong; it was stopped by a signal to its launcher";
-    fprintf(out, "%s%s%s\n", show_begin(style, summary->steps ? SHOW_GOOD : SHOW_OVER), words,
-            show_end(style));
+    fprintf(out, "%s%s%s\n", show_begin(style, summary_has_steps(summary) ? SHOW_GOOD : SHOW_OVER),
+            words, show_end(style));
 }
 
 static void summary_print_environment(const struct run_summary *summary, FILE *out)

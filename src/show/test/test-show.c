@@ -528,6 +528,12 @@ static void the_exit_status_follows_from_the_account(void **state)
 
     (void)state;
     assert_int_equal(run_summary_exit(&summary), 0);
+    summary.unfinished_steps = 1; /* its ranks ended in it: no step is known to have been one */
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.alive = true;
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.alive = false;
+    summary.unfinished_steps = 0;
     summary.steps = 0;
     assert_int_equal(run_summary_exit(&summary), 3);
     summary.verdicts = 1;
