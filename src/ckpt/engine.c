@@ -17,8 +17,8 @@
 #include "ckpt/engine_private.h"
 #include "ckpt/store/point.h"
 #include "core/clean.h"
-#include "core/time.h"
 #include "core/hash.h"
+#include "core/time.h"
 
 const char *lockstep_ckpt_version(void)
 {
