@@ -305,6 +305,7 @@ const struct log_pattern patterns_host[] = {
           "this build of torch has no NCCL",
           "Install a build of torch with CUDA for Linux, or use the backend gloo."),
     OOM("failed due to oom", 60, "a task of Ray lacked memory"),
+    OOM("ran out of memory, killing worker", 75, "a node of Ray has no memory left"),
     ERROR("does not appear to have a file named", LAYER_DATA, 85, "a file of a model was not found",
           AUTH),
     ERROR("HFValidationError", LAYER_USER_CODE, 80, "a model's path is wrong", NULL),
