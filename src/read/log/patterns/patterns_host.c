@@ -329,6 +329,8 @@ const struct log_pattern patterns_host[] = {
     WRONG("Current loss scale already at minimum", 90, "the loss overflows at every scale"),
     WRONG("Reached the minimum loss scale", 88, "the loss overflows at every scale"),
     WRONG("Nan loss encountered", 90, "the loss is NaN"),
+    WRONG("NaN detected in output", 80, "results are NaN"),
+    WRONG("Inf detected in output", 78, "results are infinite"),
     WRONG("NaN or Inf found in input tensor", 75, "results are NaN or infinite"),
     WRONG("Gradients are Nan/Inf", 88, "gradients are NaN or infinite"),
     WRONG("FloatingPointError: invalid value", 85, "results are NaN"),
