@@ -357,5 +357,11 @@ const struct log_pattern patterns_host[] = {
     NAN_VALUE("loss: inf", 65, "the loss is infinite"),
     WRONG("loss spike detected", 85, "the loss rose suddenly"),
     WRONG("Rerun diff detected", 85, "a step gave another result when it was run again"),
+    { "nfs: server * OK", LOG_EVENT_PASSED, LAYER_STORAGE, 90, "a file server responds again", NULL,
+      read_restored },
+    { " Link is Up", LOG_EVENT_PASSED, LAYER_NIC, 90, "a network link is up again", NULL,
+      read_restored },
+    { ": Link up", LOG_EVENT_PASSED, LAYER_NIC, 90, "a network link is up again", NULL,
+      read_restored },
     { .pattern = NULL },
 };
