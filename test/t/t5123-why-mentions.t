@@ -55,6 +55,10 @@ exits 3 "work behind an error that nobody knows" "$LOCKSTEP" why "$TAP/went-on.l
 has "the line is quoted" 'went-on.log:2: .*could not reach the license server' "$TAP/out"
 exits 3 "as JSON" "$LOCKSTEP" why --json "$TAP/went-on.log"
 has "it is a member of its own" '"mention": *{' "$TAP/out"
+printf 'loading\nERROR could not reach \033]0;title\007 the server\nstarting the pool\nreading 12 shards\nwarming the cache\n' >"$TAP/escape.log"
+exits 3 "a line with an escape sequence" "$LOCKSTEP" why "$TAP/escape.log"
+has "is quoted" 'escape.log:2: .*could not reach' "$TAP/out"
+lacks "without it" "$(printf '\033')" "$TAP/out"
 head -2 "$TAP/went-on.log" >"$TAP/ended.log"
 exits 1 "the same line at the end of a log" "$LOCKSTEP" why "$TAP/ended.log"
 done_testing

@@ -14,6 +14,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/map.h"
+#include "core/text.h"
 
 /* Where a line is in its log; a higher part of a rotated log is older. */
 static uint64_t log_event_place(const struct log_event *event)
@@ -126,6 +127,8 @@ static void log_mention(struct findings *findings, const struct log_event *event
         return;
     snprintf(mention->what, sizeof(mention->what), "%s", event->text);
     snprintf(mention->file, sizeof(mention->file), "%s", event->file);
+    mention->what[text_clean(mention->what, strlen(mention->what), false)] = '\0';
+    mention->file[text_clean(mention->file, strlen(mention->file), false)] = '\0';
     mention->line = event->line;
 }
 
