@@ -531,6 +531,17 @@ static bool postmortem_all_held_up(const struct inquest *inquest)
     return scene->states && inquest->suspects;
 }
 
+/* Groups that were entered in opposite order.  1: reported; 0: none; -ENOMEM. */
+static int postmortem_report_orders(struct inquest *inquest, bool mismatches, const char *run,
+                                    struct findings *findings)
+{
+    int reported = inquest->suspects > 1 ? inquest_report_opposite(inquest, run, findings) : 0;
+
+    return reported == 0 && !mismatches && postmortem_all_held_up(inquest)
+               ? inquest_report_crossed(inquest->scene, run, findings)
+               : reported;
+}
+
 static int postmortem_inquest_run(struct inquest *inquest, const char *run,
                                   struct findings *findings)
 {
@@ -568,10 +579,7 @@ static int postmortem_inquest_run(struct inquest *inquest, const char *run,
         return -ENOMEM;
     if (!mismatches && inquest_outrun(inquest) < 0)
         return -ENOMEM;
-    if (inquest->suspects > 1)
-        opposites = inquest_report_opposite(inquest, run, findings);
-    if (!opposites && !mismatches && postmortem_all_held_up(inquest))
-        opposites = inquest_report_crossed(scene, run, findings);
+    opposites = postmortem_report_orders(inquest, mismatches, run, findings);
     if (opposites)
         return MIN(opposites, 0);
     if (inquest->suspects)

@@ -8,11 +8,13 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "autopsy/log/log_case.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/map.h"
+#include "core/text.h"
 
 /* Where a line is in its log; a higher part of a rotated log is older. */
 static uint64_t log_event_place(const struct log_event *event)
@@ -125,6 +127,8 @@ static void log_mention(struct findings *findings, const struct log_event *event
         return;
     snprintf(mention->what, sizeof(mention->what), "%s", event->text);
     snprintf(mention->file, sizeof(mention->file), "%s", event->file);
+    mention->what[text_clean(mention->what, strlen(mention->what), false)] = '\0';
+    mention->file[text_clean(mention->file, strlen(mention->file), false)] = '\0';
     mention->line = event->line;
 }
 
@@ -200,6 +204,32 @@ static int log_drop_passed(struct log_case *of)
     return 0;
 }
 
+/* In kernel logs alone: what works again since is no fault.  Beside a job's log it may explain why that ended. */
+static int log_drop_restored(struct log_case *of)
+{
+    CLEAN(map_fini) struct map restored = { 0 }; /* log and device → the last such place */
+    size_t kept = 0;
+
+    for (size_t i = 0; i < of->logs->events && !of->job; i++) {
+        const struct log_event *event = &of->logs->event[i];
+
+        if (event->kind == LOG_EVENT_PASSED && event->device[0] &&
+            log_raise_to(&restored, hash64(event->log, event->device, strlen(event->device)),
+                         log_event_place(event)) < 0)
+            return -ENOMEM;
+    }
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+        const uint64_t *last =
+            map_get(&restored, hash64(event->log, event->device, strlen(event->device)));
+
+        if (event->kind != LOG_EVENT_NODE || !last || log_event_place(event) > *last)
+            of->item[kept++] = of->item[i];
+    }
+    of->items = kept;
+    return 0;
+}
+
 int log_drop_survived(struct log_case *of)
 {
     int result;
@@ -212,5 +242,7 @@ int log_drop_survived(struct log_case *of)
 
     if (result == 0)
         result = log_drop_passed(of);
+    if (result == 0)
+        result = log_drop_restored(of);
     return result < 0 ? result : log_drop_before_end(of);
 }

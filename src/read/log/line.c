@@ -261,9 +261,9 @@ static bool line_glog_fits(struct prefix *prefix, const char *at, const char *en
     const char *source = at + 1;
     enum line_level level;
 
-    if (!strchr("IWEFC", *at))
+    if (!strchr("IWEFCVD", *at))
         return false;
-    level = *at == 'I' ? LINE_INFO : *at == 'W' ? LINE_WARNING : LINE_ERROR;
+    level = strchr("IVD", *at) ? LINE_INFO : *at == 'W' ? LINE_WARNING : LINE_ERROR;
     if (line_epoch(at + 1, end, &real_ns)) {
         if (!prefix->line->real_ns)
             prefix->line->real_ns = real_ns;

@@ -205,7 +205,7 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
         event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
     if (event->kind == LOG_EVENT_LOST_PEER && (file->lost || !file->has_end))
         file->lost = line->number;
-    else if (event->kind < LOG_EVENT_IDENTITY && !event->warned)
+    else if (event->kind < LOG_EVENT_IDENTITY && event->kind != LOG_EVENT_FOLLOW && !event->warned)
         file->lost = 0;
     file->has_end |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
                      (event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED);
@@ -241,8 +241,11 @@ static void log_event_by_tone(const struct log_line *line, const char *found,
 {
     bool peer = event->kind == LOG_EVENT_LOST_PEER, follow = event->kind == LOG_EVENT_FOLLOW;
     bool cause = event->kind <= LOG_EVENT_DESYNC || event->kind == LOG_EVENT_FABRIC;
-    enum line_tone tone = peer || cause || follow ? line_tone(line) : LINE_PLAIN;
+    bool wrong = event->kind == LOG_EVENT_WRONG;
+    enum line_tone tone = peer || cause || follow || wrong ? line_tone(line) : LINE_PLAIN;
 
+    if (wrong) /* whatever the level, but a step that was skipped did no harm */
+        tone = line_find(line, "kipping ") ? tone : LINE_PLAIN;
     if (event->kind < LOG_EVENT_XID && line_mentions(line, found))
         tone = LINE_HANDLED;
     if (tone == LINE_HANDLED || (tone == LINE_WARNED && peer)) {

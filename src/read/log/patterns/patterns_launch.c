@@ -66,6 +66,8 @@ const struct log_pattern patterns_launch[] = {
     EXIT("terminated with signal SIG", read_spawned),
     EXIT("terminated with exit code #", read_spawned),
     EXIT("terminated with the following error", read_spawned),
+    { " OUT_OF_ME* 0:125", LOG_EVENT_ERROR, LAYER_HOST_MEMORY, 90,
+      "killed for lack of memory (job limit)", NULL, NULL },
     { "JobState=OUT_OF_MEMORY", LOG_EVENT_ERROR, LAYER_HOST_MEMORY, 92,
       "killed for lack of memory (job limit)", NULL, NULL },
     DIED("JobState=FAILED Reason=NonZeroExitCode",

@@ -57,6 +57,8 @@ const struct log_pattern patterns_outside[] = {
     SIGNALLED("srun: forcing job termination", "ended from outside: the job was cancelled",
               ASK_WHO),
     OUTSIDE("task/cgroup: unable to add", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("due to wall clock limit", "ended from outside: the job reached its time limit",
+            MORE_TIME),
     OUTSIDE("exceeded its walltime limit", "ended from outside: the job reached its time limit",
             MORE_TIME),
     OUTSIDE("PBS: job killed: walltime", "ended from outside: the job reached its time limit",
