@@ -10,8 +10,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -29,6 +29,7 @@
 enum grammar_group {
     GROUP_NONE,
     GROUP_NIC,
+    GROUP_RDMA, /* requests of programs go to these directly */
     GROUP_NVME,
     GROUP_DISK,
     GROUP_ATA,
@@ -183,7 +184,7 @@ static const struct grammar_subject {
     { "ibs", NUMBER, GROUP_NIC },
     { "ibp", NUMBER, GROUP_NIC },
     { "ipoib", WHOLE, GROUP_NIC },
-    { "infiniband", WHOLE, GROUP_NIC },
+    { "infiniband", WHOLE, GROUP_RDMA },
     { "isci", WHOLE, GROUP_DISK },
     { "ipr", WHOLE, GROUP_DISK },
     { "ips", WHOLE, GROUP_DISK },
@@ -346,13 +347,6 @@ static const char *grammar_begin(const char *at, const char *end)
     return at;
 }
 
-void kernel_grammar_index(uint16_t first[128])
-{
-    memset(first, 0, 128 * sizeof(*first));
-    for (size_t i = COUNT(grammar_subjects); i-- > 0;)
-        first[grammar_subjects[i].name[0] & 127] = (uint16_t)(i + 1);
-}
-
 /* Sets *at behind the name. */
 static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, const char **at)
 {
@@ -379,21 +373,49 @@ static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, c
 
 /* ---- what it says ---- */
 
-static int grammar_word_compare(const void *key, const void *entry)
+static uint32_t grammar_hash(uint32_t hash, char c)
 {
-    return strcmp(key, ((const struct kernel_word *)entry)->word);
+    return (hash ^ (unsigned char)c) * 16777619u;
 }
 
-static uint32_t grammar_word_bits(const char *word)
-{
-    const struct kernel_word *found = bsearch(word, kernel_vocabulary, kernel_vocabulary_count,
-                                              sizeof(*kernel_vocabulary), grammar_word_compare);
+#define HASH_BEGIN 2166136261u
+#define SLOT(hash) (((hash) ^ (hash) >> 15) % KERNEL_WORDS)
 
-    return found ? found->bits : 0;
+static uint32_t grammar_word_bits(const struct kernel_reader *reader, const char *word,
+                                  uint32_t hash)
+{
+    for (uint32_t slot = SLOT(hash); reader->word[slot]; slot = (slot + 1) % KERNEL_WORDS) {
+        const struct kernel_word *one = &kernel_vocabulary[reader->word[slot] - 1];
+
+        if (strcmp(one->word, word) == 0)
+            return one->bits;
+    }
+    return 0;
+}
+
+static void grammar_index_words(struct kernel_reader *reader)
+{
+    assert(kernel_vocabulary_count < KERNEL_WORDS / 2);
+    for (size_t i = 0; i < kernel_vocabulary_count; i++) {
+        uint32_t hash = HASH_BEGIN, slot;
+
+        for (const char *c = kernel_vocabulary[i].word; *c; c++)
+            hash = grammar_hash(hash, *c);
+        for (slot = SLOT(hash); reader->word[slot];)
+            slot = (slot + 1) % KERNEL_WORDS;
+        reader->word[slot] = (uint16_t)(i + 1);
+    }
+}
+
+void kernel_grammar_index(struct kernel_reader *reader)
+{
+    for (size_t i = COUNT(grammar_subjects); i-- > 0;)
+        reader->subject[grammar_subjects[i].name[0] & 127] = (uint16_t)(i + 1);
+    grammar_index_words(reader);
 }
 
 /* The next word in small letters; false: there are no more.  Names of functions and of parameters ("timeout=30") are none. */
-static bool grammar_word_next(const char **at, const char *end, char out[WORD_MOST])
+static bool grammar_word_next(const char **at, const char *end, char out[WORD_MOST], uint32_t *hash)
 {
     while (*at < end) {
         const char *from, *stop;
@@ -412,24 +434,28 @@ static bool grammar_word_next(const char **at, const char *end, char out[WORD_MO
         if (!plain || stop - from >= WORD_MOST ||
             (stop < end && *stop == '=' && (end - stop < 2 || stop[1] != '-')))
             continue;
-        for (size_t i = 0; i < (size_t)(stop - from); i++)
-            out[i] = (char)tolower((unsigned char)from[i]);
+        *hash = HASH_BEGIN;
+        for (size_t i = 0; i < (size_t)(stop - from); i++) {
+            out[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] | 32) : from[i];
+            *hash = grammar_hash(*hash, out[i]);
+        }
         out[stop - from] = '\0';
         return true;
     }
     return false;
 }
 
-static uint32_t grammar_words_read(const char *text, const char *at, const char *end)
+static uint32_t grammar_words_read(const struct kernel_scan *scan, const char *at, const char *end)
 {
     char word[WORD_MOST], before[WORD_MOST] = "";
-    uint32_t bits = 0;
+    uint32_t bits = 0, hash;
 
-    while (grammar_word_next(&at, end, word)) {
+    while (grammar_word_next(&at, end, word, &hash)) {
         size_t bytes = strlen(word);
 
-        if (at - text <= KERNEL_NAME_MOST)
-            ;
+        if (at - scan->text <= KERNEL_NAME_MOST) /* a name may be harmless, but no fault */
+            bits |= grammar_word_bits(scan->reader, word, hash) &
+                    (WORD_GOOD | WORD_SOFT | WORD_SETTING | WORD_LOOKUP);
         else if (strcmp(word, "out") == 0 &&
                  (strcmp(before, "timed") == 0 || strcmp(before, "time") == 0))
             bits |= WORD_TIMEOUT;
@@ -441,10 +467,10 @@ static uint32_t grammar_words_read(const char *text, const char *at, const char 
         else if (bytes > 3 && strcmp(word + bytes - 3, "n't") == 0)
             bits |= WORD_NOT | (*word == 'c' ? WORD_FAIL : 0);
         else if (strcmp(before, "no") == 0 || strcmp(before, "without") == 0)
-            bits |= grammar_word_bits(word) &
+            bits |= grammar_word_bits(scan->reader, word, hash) &
                     (WORD_RESPOND | WORD_PART | WORD_LINK | WORD_IO | WORD_REQUEST | WORD_GOOD);
         else
-            bits |= grammar_word_bits(word);
+            bits |= grammar_word_bits(scan->reader, word, hash);
         memcpy(before, word, sizeof(before));
     }
     return bits;
@@ -471,7 +497,7 @@ static enum grammar_fault grammar_strong(uint32_t bits)
     if (HAS(bits, WORD_HANG) || (HAS(bits, WORD_TIMEOUT) && !HAS(bits, WORD_SETTING)) ||
         BOTH(bits, WORD_RESPOND, WORD_NOT | WORD_FAIL))
         return FAULT_SILENT;
-    if (BOTH(bits, WORD_HEAT, WORD_HIGH))
+    if (BOTH(bits, WORD_HEAT, WORD_HIGH) && !HAS(bits, WORD_SOFT))
         return FAULT_HEAT;
     if (HAS(bits, WORD_FATAL) || BOTH(bits, WORD_RESET, WORD_FAIL) ||
         BOTH(bits, WORD_CRASH, WORD_PART | WORD_FIRMWARE | WORD_ERROR))
@@ -481,7 +507,7 @@ static enum grammar_fault grammar_strong(uint32_t bits)
         return FAULT_LOST;
     if (HAS(bits, WORD_CORRUPT) || BOTH(bits, WORD_CHECK, WORD_ERROR | WORD_FAIL))
         return FAULT_DAMAGED;
-    if (BOTH(bits, WORD_ABORT, WORD_IO | WORD_REQUEST | WORD_PART | WORD_FAIL) ||
+    if (BOTH(bits, WORD_ABORT, WORD_IO | WORD_REQUEST | WORD_PART | WORD_FAIL | WORD_FIRMWARE) ||
         BOTH(bits, WORD_POWER, WORD_FAIL | WORD_LOST | WORD_ERROR) ||
         BOTH(bits, WORD_FIRMWARE, WORD_ERROR))
         return FAULT_ERROR;
@@ -489,6 +515,10 @@ static enum grammar_fault grammar_strong(uint32_t bits)
 }
 
 #define ANYTHING UINT32_MAX
+#define ANY_FAULT                                                                                  \
+    (WORD_TIMEOUT | WORD_HANG | WORD_RESPOND | WORD_FATAL | WORD_FAIL | WORD_ERROR | WORD_LOST |   \
+     WORD_OFFLINE | WORD_DOWN | WORD_RESET | WORD_RESETTING | WORD_ABORT | WORD_CORRUPT |          \
+     WORD_CRASH | WORD_HEAT)
 
 static const struct grammar_rule {
     uint8_t kind, class, layer;
@@ -503,6 +533,13 @@ static const struct grammar_rule {
                     { NULL, "network adapter does not respond", "network adapter failed",
                       "network connection lost", "network adapter reports damaged data",
                       "network adapter too hot", "network adapter failed" } },
+    [GROUP_RDMA] = { FINDING_NIC,
+                     FINDING_CLASS_FABRIC,
+                     LAYER_NIC,
+                     WORD_FIRMWARE | WORD_RESET | WORD_LINK,
+                     { NULL, "network adapter does not respond", "network adapter failed",
+                       "network connection lost", "network adapter reports damaged data",
+                       "network adapter too hot", "network adapter failed" } },
     [GROUP_NVME] = { FINDING_NVME,
                      FINDING_CLASS_STORAGE,
                      LAYER_STORAGE,
@@ -539,7 +576,7 @@ static const struct grammar_rule {
     [GROUP_GPU] = { FINDING_NVRM,
                     FINDING_CLASS_DRIVER,
                     LAYER_GPU,
-                    WORD_START,
+                    0,
                     { NULL, "GPU does not respond", "the GPU driver reports a failure of the GPU",
                       "GPU lost", "memory of the GPU is damaged", "GPU too hot", "GPU failed" } },
     [GROUP_NVLINK] = { FINDING_NVLINK,
@@ -593,6 +630,8 @@ static bool grammar_is_harmless(const struct kernel_scan *scan)
         "SATA link down",
         "Direct firmware load",
         "stalled pool",
+        "Power-on",
+        "Fail to log",
         "fallen off the bus", /* of which GPU another line says */
         "hw csum failure",    /* of any interface that a user made */
         "[Firmware Bug]",
@@ -623,7 +662,8 @@ static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bi
         return FAULT_NONE;
     if (!fault && BOTH(bits, WORD_IO, WORD_ERROR) && group != GROUP_GPU)
         fault = FAULT_ERROR;
-    if (!fault && group == GROUP_DISK && BOTH(bits, WORD_RESETTING, WORD_PART))
+    if (!fault && group == GROUP_DISK && !HAS(bits, WORD_SOFT) &&
+        BOTH(bits, WORD_RESETTING | WORD_RESET, WORD_PART))
         fault = FAULT_SILENT;
     if (!fault && !HAS(bits, WORD_SOFT) && BOTH(bits, WORD_FAIL | WORD_ERROR, rule->weak))
         fault = FAULT_ERROR;
@@ -655,11 +695,12 @@ static void grammar_device_find(const struct kernel_scan *scan, const char *begi
     }
     for (size_t i = 0; i < COUNT(before); i++) {
         at = scan_find(after, scan->end, before[i]);
-        if (at && scan->end - at > 8 && islower((unsigned char)at[strlen(before[i])])) {
-            scan_word(at + strlen(before[i]), scan->end, " ,:)]", event->device,
-                      sizeof(event->device));
+        if (!at)
+            continue;
+        scan_word(at + strlen(before[i]), scan->end, " ,:)]", event->device, sizeof(event->device));
+        if (strpbrk(event->device, "0123456789") ||
+            (event->device[0] == 's' && event->device[1] == 'd'))
             return;
-        }
     }
     for (at = begin; at < scan->end && !grammar_is_stop(*at);)
         at++;
@@ -692,12 +733,12 @@ bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
     enum grammar_group group = grammar_subject_find(scan, &at);
     enum grammar_fault fault;
 
-    if (group == GROUP_NONE)
-        return false;
+    if (group == GROUP_NONE || !HAS(grammar_words_read(scan, at, scan->end), ANY_FAULT))
+        return false; /* as most lines */
     kernel_trust(&own);
     if (own.trust_from != own.text)
         return false;
-    fault = grammar_fault_of(group, grammar_words_read(scan->text, at, MIN(own.end, own.trust_to)));
+    fault = grammar_fault_of(group, grammar_words_read(scan, at, MIN(own.end, own.trust_to)));
     if (fault == FAULT_NONE || grammar_is_harmless(scan) ||
         (fault == FAULT_LOST && scan->boot_ns && scan->boot_ns < BOOT_NS))
         return false;
