@@ -393,6 +393,22 @@ static uint32_t grammar_word_bits(const struct kernel_reader *reader, const char
     return 0;
 }
 
+/* "temperature/speed" has the bits of both words, unless it is one of its own, as "i/o". */
+static uint32_t grammar_bits(const struct kernel_reader *reader, char *word, uint32_t hash)
+{
+    uint32_t bits = grammar_word_bits(reader, word, hash), first = HASH_BEGIN, second = HASH_BEGIN;
+    char *slash = bits ? NULL : strchr(word, '/');
+
+    if (!slash)
+        return bits;
+    *slash = '\0';
+    for (const char *c = word; *c; c++)
+        first = grammar_hash(first, *c);
+    for (const char *c = slash + 1; *c; c++)
+        second = grammar_hash(second, *c);
+    return grammar_word_bits(reader, word, first) | grammar_word_bits(reader, slash + 1, second);
+}
+
 static void grammar_index_words(struct kernel_reader *reader)
 {
     assert(kernel_vocabulary_count < KERNEL_WORDS / 2);
@@ -445,6 +461,11 @@ static bool grammar_word_next(const char **at, const char *end, char out[WORD_MO
     return false;
 }
 
+/* Words that make no fault by themselves. */
+#define NO_FAULT                                                                                   \
+    (WORD_GOOD | WORD_SOFT | WORD_SETTING | WORD_LOOKUP | WORD_PART | WORD_LINK | WORD_IO |        \
+     WORD_REQUEST | WORD_START | WORD_FIRMWARE | WORD_CHECK)
+
 static uint32_t grammar_words_read(const struct kernel_scan *scan, const char *at, const char *end)
 {
     char word[WORD_MOST], before[WORD_MOST] = "";
@@ -454,23 +475,23 @@ static uint32_t grammar_words_read(const struct kernel_scan *scan, const char *a
         size_t bytes = strlen(word);
 
         if (at - scan->text <= KERNEL_NAME_MOST) /* a name may be harmless, but no fault */
-            bits |= grammar_word_bits(scan->reader, word, hash) &
-                    (WORD_GOOD | WORD_SOFT | WORD_SETTING | WORD_LOOKUP);
+            bits |= grammar_bits(scan->reader, word, hash) & NO_FAULT;
         else if (strcmp(word, "out") == 0 &&
                  (strcmp(before, "timed") == 0 || strcmp(before, "time") == 0))
             bits |= WORD_TIMEOUT;
         else if (strcmp(word, "up") == 0 && strcmp(before, "giving") == 0)
             bits |= WORD_ABORT | WORD_FAIL;
         else if (strcmp(word, "not") == 0 &&
-                 (strcmp(before, "can") == 0 || strcmp(before, "could") == 0))
+                 (strcmp(before, "can") == 0 || strcmp(before, "could") == 0 ||
+                  strcmp(before, "did") == 0 || strcmp(before, "does") == 0))
             bits = (bits & ~(uint32_t)WORD_GOOD) | WORD_NOT | WORD_FAIL;
         else if (bytes > 3 && strcmp(word + bytes - 3, "n't") == 0)
             bits |= WORD_NOT | (*word == 'c' ? WORD_FAIL : 0);
         else if (strcmp(before, "no") == 0 || strcmp(before, "without") == 0)
-            bits |= grammar_word_bits(scan->reader, word, hash) &
+            bits |= grammar_bits(scan->reader, word, hash) &
                     (WORD_RESPOND | WORD_PART | WORD_LINK | WORD_IO | WORD_REQUEST | WORD_GOOD);
         else
-            bits |= grammar_word_bits(scan->reader, word, hash);
+            bits |= grammar_bits(scan->reader, word, hash);
         memcpy(before, word, sizeof(before));
     }
     return bits;
@@ -518,7 +539,7 @@ static enum grammar_fault grammar_strong(uint32_t bits)
 #define ANY_FAULT                                                                                  \
     (WORD_TIMEOUT | WORD_HANG | WORD_RESPOND | WORD_FATAL | WORD_FAIL | WORD_ERROR | WORD_LOST |   \
      WORD_OFFLINE | WORD_DOWN | WORD_RESET | WORD_RESETTING | WORD_ABORT | WORD_CORRUPT |          \
-     WORD_CRASH | WORD_HEAT)
+     WORD_CRASH | WORD_HEAT | WORD_READY)
 
 static const struct grammar_rule {
     uint8_t kind, class, layer;
@@ -588,7 +609,7 @@ static const struct grammar_rule {
     [GROUP_PCI] = { FINDING_AER,
                     FINDING_CLASS_HARDWARE,
                     LAYER_PCIE,
-                    0,
+                    WORD_LINK,
                     { NULL, "PCIe device does not answer", "PCIe error", "PCIe device lost",
                       "PCIe error", "PCIe device too hot", "PCIe error" } },
     [GROUP_MEMORY] = { FINDING_EDAC,
@@ -662,6 +683,10 @@ static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bi
         return FAULT_NONE;
     if (!fault && BOTH(bits, WORD_IO, WORD_ERROR) && group != GROUP_GPU)
         fault = FAULT_ERROR;
+    if (!fault && (group == GROUP_DISK || group == GROUP_NVME || group == GROUP_ATA) &&
+        ((BOTH(bits, WORD_READY, WORD_NOT) && HAS(bits, WORD_PART)) ||
+         BOTH(bits, WORD_LOST, WORD_REQUEST)))
+        fault = FAULT_SILENT;
     if (!fault && group == GROUP_DISK && !HAS(bits, WORD_SOFT) &&
         BOTH(bits, WORD_RESETTING | WORD_RESET, WORD_PART))
         fault = FAULT_SILENT;
@@ -721,6 +746,39 @@ uint8_t kernel_grammar_kind(const struct kernel_scan *scan)
     return grammar_rules[grammar_subject_find(scan, &at)].kind;
 }
 
+/* "divide error: 0000 [#1] SMP", "general protection fault: 0000 [1] SMP": what the kernel calls each of its exceptions.  No
+ * name of a process is so long.
+ */
+static bool grammar_is_exception(const struct kernel_scan *scan)
+{
+    const char *at = scan->text, *end = scan->end;
+
+    while (at < end && (islower((unsigned char)*at) || *at == ' ' || *at == '-'))
+        at++;
+    if (at - scan->text < 8 || end - at < 10 || *at++ != ':' || *at++ != ' ')
+        return false;
+    for (int i = 0; i < 4; i++) {
+        if (!isxdigit((unsigned char)*at++))
+            return false;
+    }
+    if (*at++ != ' ' || *at++ != '[')
+        return false;
+    at += *at == '#';
+    return at - scan->text > KERNEL_NAME_MOST && isdigit((unsigned char)*at);
+}
+
+static bool grammar_exception(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    *event = (struct kernel_event){ .boot_ns = scan->boot_ns,
+                                    .kind = FINDING_PANIC,
+                                    .class = FINDING_CLASS_HOST,
+                                    .severity = FINDING_FATAL,
+                                    .action = ACTION_REBOOT,
+                                    .layer = LAYER_CPU,
+                                    .what = "kernel fault" };
+    return true;
+}
+
 bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
 {
     static const uint8_t severity[FAULTS] = {
@@ -733,6 +791,8 @@ bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
     enum grammar_group group = grammar_subject_find(scan, &at);
     enum grammar_fault fault;
 
+    if (grammar_is_exception(scan))
+        return grammar_exception(scan, event);
     if (group == GROUP_NONE || !HAS(grammar_words_read(scan, at, scan->end), ANY_FAULT))
         return false; /* as most lines */
     kernel_trust(&own);
