@@ -364,6 +364,8 @@ static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, c
             for (name += strlen(grammar_subjects[i - 1].name);
                  name < scan->end && grammar_in_word(*name);)
                 name++;
+            if (scan->end - name > 1 && name[0] == '.' && name[1] == 'c')
+                return GROUP_NONE; /* "ib_log.c:246": a library's log */
             *at = name;
             return grammar_subjects[i - 1].group;
         }
@@ -579,7 +581,7 @@ static const struct grammar_rule {
                     LAYER_STORAGE,
                     0,
                     { NULL, "disk does not respond", "disk failed", NULL,
-                      "data on a disk is damaged", "disk too hot", "disk failed a request" } },
+                      "data on a disk is damaged", "disk too hot", NULL } },
     [GROUP_FILES] = { FINDING_FILESYSTEM,
                       FINDING_CLASS_STORAGE,
                       LAYER_STORAGE,
@@ -681,6 +683,8 @@ static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bi
     if (fault != FAULT_SILENT &&
         (HAS(bits, WORD_LOOKUP) || (group == GROUP_PCI && HAS(bits, WORD_SOFT))))
         return FAULT_NONE;
+    if (group == GROUP_RDMA && HAS(bits, WORD_REQUEST) && fault != FAULT_SILENT)
+        return FAULT_NONE; /* a queue of a program */
     if (!fault && BOTH(bits, WORD_IO, WORD_ERROR) && group != GROUP_GPU)
         fault = FAULT_ERROR;
     if (!fault && (group == GROUP_DISK || group == GROUP_NVME || group == GROUP_ATA) &&
@@ -688,7 +692,7 @@ static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bi
          BOTH(bits, WORD_LOST, WORD_REQUEST)))
         fault = FAULT_SILENT;
     if (!fault && group == GROUP_DISK && !HAS(bits, WORD_SOFT) &&
-        BOTH(bits, WORD_RESETTING | WORD_RESET, WORD_PART))
+        (HAS(bits, WORD_RESETTING) || BOTH(bits, WORD_RESET, WORD_PART)))
         fault = FAULT_SILENT;
     if (!fault && !HAS(bits, WORD_SOFT) && BOTH(bits, WORD_FAIL | WORD_ERROR, rule->weak))
         fault = FAULT_ERROR;
