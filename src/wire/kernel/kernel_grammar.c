@@ -512,6 +512,7 @@ enum grammar_fault {
     FAULT_DAMAGED,
     FAULT_HEAT,
     FAULT_ERROR,
+    FAULT_REFUSED, /* something failed, in words that refusals have, too */
     FAULTS
 };
 
@@ -531,8 +532,7 @@ static enum grammar_fault grammar_strong(uint32_t bits)
     if (HAS(bits, WORD_CORRUPT) || BOTH(bits, WORD_CHECK, WORD_ERROR | WORD_FAIL))
         return FAULT_DAMAGED;
     if (BOTH(bits, WORD_ABORT, WORD_IO | WORD_REQUEST | WORD_PART | WORD_FAIL | WORD_FIRMWARE) ||
-        BOTH(bits, WORD_POWER, WORD_FAIL | WORD_LOST | WORD_ERROR) ||
-        BOTH(bits, WORD_FIRMWARE, WORD_ERROR))
+        BOTH(bits, WORD_POWER, WORD_LOST) || BOTH(bits, WORD_FIRMWARE, WORD_ERROR))
         return FAULT_ERROR;
     return FAULT_NONE;
 }
@@ -547,7 +547,7 @@ static const struct grammar_rule {
     uint8_t kind, class, layer;
     /* Whose failure or error is a fault.  Elsewhere such words tell of refused requests, too. */
     uint32_t weak;
-    const char *what[FAULTS]; /* NULL: no such fault */
+    const char *what[FAULT_REFUSED]; /* NULL: no such fault */
 } grammar_rules[GROUPS] = {
     [GROUP_NIC] = { FINDING_NIC,
                     FINDING_CLASS_FABRIC,
@@ -653,6 +653,10 @@ static bool grammar_is_harmless(const struct kernel_scan *scan)
         "SATA link down",
         "Direct firmware load",
         "stalled pool",
+        "load firmware",
+        "FW provided",
+        "load DMC firmware",
+        "Detection failed",
         "Power-on",
         "Fail to log",
         "fallen off the bus", /* of which GPU another line says */
@@ -695,7 +699,7 @@ static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bi
         (HAS(bits, WORD_RESETTING) || BOTH(bits, WORD_RESET, WORD_PART)))
         fault = FAULT_SILENT;
     if (!fault && !HAS(bits, WORD_SOFT) && BOTH(bits, WORD_FAIL | WORD_ERROR, rule->weak))
-        fault = FAULT_ERROR;
+        return FAULT_REFUSED;
     return rule->what[fault] ? fault : FAULT_NONE;
 }
 
@@ -785,10 +789,12 @@ static bool grammar_exception(const struct kernel_scan *scan, struct kernel_even
 
 bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
 {
+    /* Nobody has read such a line, so it takes no node out of service. */
     static const uint8_t severity[FAULTS] = {
-        [FAULT_SILENT] = FINDING_ERROR, [FAULT_FATAL] = FINDING_FATAL,
+        [FAULT_SILENT] = FINDING_ERROR, [FAULT_FATAL] = FINDING_ERROR,
         [FAULT_LOST] = FINDING_ERROR,   [FAULT_DAMAGED] = FINDING_ERROR,
-        [FAULT_HEAT] = FINDING_WARN,    [FAULT_ERROR] = FINDING_ERROR
+        [FAULT_HEAT] = FINDING_WARN,    [FAULT_ERROR] = FINDING_ERROR,
+        [FAULT_REFUSED] = FINDING_WARN
     };
     struct kernel_scan own = *scan;
     const char *at = scan->text;
@@ -812,7 +818,7 @@ bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
                                     .severity = severity[fault],
                                     .action = ACTION_INSPECT,
                                     .layer = grammar_rules[group].layer,
-                                    .what = grammar_rules[group].what[fault] };
+                                    .what = grammar_rules[group].what[MIN(fault, FAULT_ERROR)] };
     grammar_device_find(scan, grammar_begin(scan->text, scan->end), at, event);
     return device_matters(event->device);
 }

@@ -357,9 +357,10 @@ bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
                                                  "/CRIT)",
                                                  "/FATAL)",
                                                  "/DEAD)",
-                                                 " failure at " },
+                                                 " failure at ",
+                                                 "sending diag reset" },
                                                { "SUCCESS", "success", "uccessfully", "completed",
-                                                 " set to", "imeout value" } };
+                                                 " set to", "imeout value", "FW provided" } };
 
     if (!words_failed(scan, &words))
         return false;
