@@ -265,8 +265,6 @@ static const struct grammar_subject {
     { "sfc", ANY, GROUP_NIC },
     { "sky2", WHOLE, GROUP_NIC },
     { "stmmac", ANY, GROUP_NIC },
-    { "sd", NUMBER,
-      GROUP_DISK }, /* "sd 2:0:0:0: [sdb]" has a blank first: see grammar_subject_is() */
     { "scsi", ANY, GROUP_DISK },
     { "sata_", ANY, GROUP_ATA },
     { "storvsc", ANY, GROUP_DISK },
@@ -635,7 +633,7 @@ static const struct grammar_rule {
 };
 
 /* What drivers do without, report on request, or print beside a fault that another line names. */
-static bool grammar_is_harmless(const struct kernel_scan *scan)
+static bool grammar_is_harmless(const char *text, const char *end)
 {
     static const char *const phrases[] = {
         "host memory buffer",
@@ -670,7 +668,7 @@ static bool grammar_is_harmless(const struct kernel_scan *scan)
     };
 
     for (size_t i = 0; i < COUNT(phrases); i++) {
-        if (scan_has(scan, phrases[i]))
+        if (scan_find(text, end, phrases[i]))
             return true;
     }
     return false;
@@ -808,8 +806,11 @@ bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
     kernel_trust(&own);
     if (own.trust_from != own.text)
         return false;
-    fault = grammar_fault_of(group, grammar_words_read(scan, at, MIN(own.end, own.trust_to)));
-    if (fault == FAULT_NONE || grammar_is_harmless(scan) ||
+    own.end = MIN(own.end, own.trust_to); /* what follows silences nothing either */
+    if (at >= own.end)
+        return false;
+    fault = grammar_fault_of(group, grammar_words_read(scan, at, own.end));
+    if (fault == FAULT_NONE || grammar_is_harmless(own.text, own.end) ||
         (fault == FAULT_LOST && scan->boot_ns && scan->boot_ns < BOOT_NS))
         return false;
     *event = (struct kernel_event){ .boot_ns = scan->boot_ns,
