@@ -10,8 +10,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <assert.h>
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -29,6 +29,7 @@
 enum grammar_group {
     GROUP_NONE,
     GROUP_NIC,
+    GROUP_RDMA, /* requests of programs go to these directly */
     GROUP_NVME,
     GROUP_DISK,
     GROUP_ATA,
@@ -49,253 +50,256 @@ enum grammar_follows {
     ANY
 };
 
+#define SUBJECT(name, follows, group)                                                              \
+    {                                                                                              \
+        name, sizeof(name) - 1, follows, group                                                     \
+    }
+
 /* Names of drivers, subsystems and devices at the begin of a message; by their first character, and then the first that matches
  * counts.
  */
 static const struct grammar_subject {
     const char *name;
-    uint8_t follows, group;
+    uint8_t bytes, follows, group;
 } grammar_subjects[] = {
-    { "3w-", ANY, GROUP_DISK },
-    { "8139", ANY, GROUP_NIC },
-    { "9p", ANY, GROUP_REMOTE },
-    { "Buffer", WHOLE, GROUP_DISK },
-    { "BTRFS", WHOLE, GROUP_FILES },
-    { "Btrfs", WHOLE, GROUP_FILES },
-    { "BeeGFS", WHOLE, GROUP_REMOTE },
-    { "CacheFiles", WHOLE, GROUP_FILES },
-    { "CIFS", WHOLE, GROUP_REMOTE },
-    { "CPU", NUMBER, GROUP_HEAT },
-    { "DVS", WHOLE, GROUP_REMOTE },
-    { "EXT", ANY, GROUP_FILES },
-    { "EDAC", WHOLE, GROUP_MEMORY },
-    { "F2FS-fs", WHOLE, GROUP_FILES },
-    { "GFS2", WHOLE, GROUP_FILES },
-    { "GPFS", WHOLE, GROUP_REMOTE },
-    { "GHES", WHOLE, GROUP_CPU },
-    { "JBD", ANY, GROUP_FILES },
-    { "LDISKFS-fs", WHOLE, GROUP_FILES },
-    { "Lustre", ANY, GROUP_REMOTE },
-    { "LNet", ANY, GROUP_REMOTE },
-    { "Memory failure", WHOLE, GROUP_MEMORY },
-    { "MCE", WHOLE, GROUP_CPU },
-    { "NFSD", ANY, GROUP_NONE },
-    { "NFS", ANY, GROUP_REMOTE },
-    { "NVRM", WHOLE, GROUP_GPU },
-    { "OCFS2", WHOLE, GROUP_FILES },
-    { "REISERFS", WHOLE, GROUP_FILES },
-    { "RPC", ANY, GROUP_REMOTE },
-    { "SQUASHFS", WHOLE, GROUP_FILES },
-    { "SMB", ANY, GROUP_REMOTE },
-    { "WARNING: Pool", WHOLE, GROUP_FILES },
-    { "XFS", WHOLE, GROUP_FILES },
-    { "ZFS", WHOLE, GROUP_FILES },
-    { "[drm", ANY, GROUP_GPU },
-    { "[Hardware Error]", WHOLE, GROUP_CPU },
-    { "atlantic", WHOLE, GROUP_NIC },
-    { "alx", WHOLE, GROUP_NIC },
-    { "atl1", ANY, GROUP_NIC },
-    { "amd-xgbe", WHOLE, GROUP_NIC },
-    { "ata", NUMBER, GROUP_ATA },
-    { "ahci", WHOLE, GROUP_ATA },
-    { "aacraid", WHOLE, GROUP_DISK },
-    { "aac", ANY, GROUP_DISK },
-    { "arcmsr", ANY, GROUP_DISK },
-    { "alua", WHOLE, GROUP_DISK },
-    { "amdgpu", ANY, GROUP_GPU },
-    { "amdkfd", WHOLE, GROUP_GPU },
-    { "bnxt", ANY, GROUP_NIC },
-    { "bnx2", ANY, GROUP_NIC },
-    { "be2net", WHOLE, GROUP_NIC },
-    { "bna", WHOLE, GROUP_NIC },
-    { "bcmgenet", WHOLE, GROUP_NIC },
-    { "bond", NUMBER, GROUP_NIC },
-    { "blk_", ANY, GROUP_DISK },
-    { "blk-mq", WHOLE, GROUP_DISK },
-    { "bcache", WHOLE, GROUP_DISK },
-    { "bfa", WHOLE, GROUP_DISK },
-    { "bnx2i", WHOLE, GROUP_DISK },
-    { "bnx2fc", WHOLE, GROUP_DISK },
-    { "btrfs", WHOLE, GROUP_FILES },
-    { "bcachefs", WHOLE, GROUP_FILES },
-    { "beegfs", WHOLE, GROUP_REMOTE },
-    { "cxgb", ANY, GROUP_NIC },
-    { "cxi", ANY, GROUP_NIC },
-    { "cciss", WHOLE, GROUP_DISK },
-    { "connection", NUMBER, GROUP_DISK },
-    { "cachefiles", WHOLE, GROUP_FILES },
-    { "cifs", ANY, GROUP_REMOTE },
-    { "ceph", ANY, GROUP_REMOTE },
-    { "coretemp", WHOLE, GROUP_HEAT },
-    { "dm", WHOLE, GROUP_DISK },
-    { "dm-", ANY, GROUP_DISK },
-    { "device-mapper", WHOLE, GROUP_DISK },
-    { "drbd", ANY, GROUP_DISK },
-    { "e1000", ANY, GROUP_NIC },
-    { "e100", WHOLE, GROUP_NIC },
-    { "ena", WHOLE, GROUP_NIC },
-    { "efa", WHOLE, GROUP_NIC },
-    { "efa_", NUMBER, GROUP_NIC },
-    { "enic", WHOLE, GROUP_NIC },
-    { "erdma", WHOLE, GROUP_NIC },
-    { "eth", NUMBER, GROUP_NIC },
-    { "eno", NUMBER, GROUP_NIC },
-    { "ens", NUMBER, GROUP_NIC },
-    { "enp", NUMBER, GROUP_NIC },
-    { "enP", NUMBER, GROUP_NIC },
-    { "enx", ANY, GROUP_NIC },
-    { "em", NUMBER, GROUP_NIC },
-    { "end_request", WHOLE, GROUP_DISK },
-    { "expander-", ANY, GROUP_DISK },
-    { "ext4", ANY, GROUP_FILES },
-    { "erofs", WHOLE, GROUP_FILES },
-    { "fm10k", WHOLE, GROUP_NIC },
-    { "forcedeth", WHOLE, GROUP_NIC },
-    { "fnic", ANY, GROUP_DISK },
-    { "fcoe", WHOLE, GROUP_DISK },
-    { "fuse", WHOLE, GROUP_REMOTE },
-    { "gve", WHOLE, GROUP_NIC },
-    { "gvnic", WHOLE, GROUP_NIC },
-    { "gfs2", WHOLE, GROUP_FILES },
-    { "ghes", ANY, GROUP_CPU },
-    { "hns", ANY, GROUP_NIC },
-    { "hclge", ANY, GROUP_NIC },
-    { "hinic", ANY, GROUP_NIC },
-    { "hv_netvsc", WHOLE, GROUP_NIC },
-    { "hfi1", ANY, GROUP_NIC },
-    { "hv_storvsc", WHOLE, GROUP_DISK },
-    { "hpsa", WHOLE, GROUP_DISK },
-    { "hisi_sas", ANY, GROUP_DISK },
-    { "habanalabs", WHOLE, GROUP_GPU },
-    { "ice", WHOLE, GROUP_NIC },
-    { "i40e", ANY, GROUP_NIC },
-    { "i40iw", WHOLE, GROUP_NIC },
-    { "iavf", WHOLE, GROUP_NIC },
-    { "idpf", WHOLE, GROUP_NIC },
-    { "ixgb", ANY, GROUP_NIC },
-    { "igb", ANY, GROUP_NIC },
-    { "igc", WHOLE, GROUP_NIC },
-    { "iw_cxgb", ANY, GROUP_NIC },
-    { "ionic", WHOLE, GROUP_NIC },
-    { "irdma", WHOLE, GROUP_NIC },
-    { "ib_", ANY, GROUP_NIC },
-    { "ib", NUMBER, GROUP_NIC },
-    { "ibs", NUMBER, GROUP_NIC },
-    { "ibp", NUMBER, GROUP_NIC },
-    { "ipoib", WHOLE, GROUP_NIC },
-    { "infiniband", WHOLE, GROUP_NIC },
-    { "isci", WHOLE, GROUP_DISK },
-    { "ipr", WHOLE, GROUP_DISK },
-    { "ips", WHOLE, GROUP_DISK },
-    { "iscsi", ANY, GROUP_DISK },
-    { "ibmvfc", WHOLE, GROUP_DISK },
-    { "ibmvscsi", WHOLE, GROUP_DISK },
-    { "i915", WHOLE, GROUP_GPU },
-    { "jbd2", WHOLE, GROUP_FILES },
-    { "kafs", WHOLE, GROUP_REMOTE },
-    { "kfd", WHOLE, GROUP_GPU },
-    { "lpfc", WHOLE, GROUP_DISK },
-    { "libiscsi", WHOLE, GROUP_DISK },
-    { "libfc", WHOLE, GROUP_DISK },
-    { "lockd", WHOLE, GROUP_REMOTE },
-    { "libceph", WHOLE, GROUP_REMOTE },
-    { "mlx4", ANY, GROUP_NIC },
-    { "mlx5", ANY, GROUP_NIC },
-    { "mlx", ANY, GROUP_NIC },
-    { "mana", ANY, GROUP_NIC },
-    { "mvneta", WHOLE, GROUP_NIC },
-    { "mvpp2", WHOLE, GROUP_NIC },
-    { "macb", WHOLE, GROUP_NIC },
-    { "md", NUMBER, GROUP_DISK },
-    { "md", WHOLE, GROUP_DISK },
-    { "mega", ANY, GROUP_DISK },
-    { "mpt", ANY, GROUP_DISK },
-    { "mpi3mr", ANY, GROUP_DISK },
-    { "mvsas", WHOLE, GROUP_DISK },
-    { "mtip32xx", WHOLE, GROUP_DISK },
-    { "mmfs", ANY, GROUP_REMOTE },
-    { "mce", WHOLE, GROUP_CPU },
-    { "netxen", ANY, GROUP_NIC },
-    { "nfp", WHOLE, GROUP_NIC },
-    { "nicvf", WHOLE, GROUP_NIC },
-    { "net", WHOLE, GROUP_NIC },
-    { "nvmet", ANY, GROUP_NONE }, /* what others do with the disks of this node */
-    { "nvme", ANY, GROUP_NVME },
-    { "nd_pmem", WHOLE, GROUP_DISK },
-    { "nd", WHOLE, GROUP_DISK },
-    { "nfsd", ANY, GROUP_NONE }, /* what others do with the files of this node */
-    { "nfs", ANY, GROUP_REMOTE },
-    { "nvidia-nvlink", WHOLE, GROUP_NVLINK },
-    { "nvidia-nvswitch", ANY, GROUP_NVLINK },
-    { "nvidia-uvm", WHOLE, GROUP_GPU },
-    { "nvidia", WHOLE, GROUP_GPU },
-    { "neuron", ANY, GROUP_GPU },
-    { "octeon", ANY, GROUP_NIC },
-    { "opa", WHOLE, GROUP_NIC },
-    { "ocrdma", ANY, GROUP_NIC },
-    { "ocfs2", WHOLE, GROUP_FILES },
-    { "orangefs", WHOLE, GROUP_REMOTE },
-    { "pm80", ANY, GROUP_DISK },
-    { "pmem", NUMBER, GROUP_DISK },
-    { "ptlrpc", ANY, GROUP_REMOTE },
-    { "pcieport", WHOLE, GROUP_PCI },
-    { "pciehp", WHOLE, GROUP_PCI },
-    { "pcie", WHOLE, GROUP_PCI },
-    { "pci", WHOLE, GROUP_PCI },
-    { "qed", ANY, GROUP_NIC },
-    { "qlcnic", WHOLE, GROUP_NIC },
-    { "qlge", WHOLE, GROUP_NIC },
-    { "qib", ANY, GROUP_NIC },
-    { "qla2xxx", WHOLE, GROUP_DISK },
-    { "qla4xxx", WHOLE, GROUP_DISK },
-    { "rvu_", ANY, GROUP_NIC },
-    { "r8169", WHOLE, GROUP_NIC },
-    { "r8168", WHOLE, GROUP_NIC },
-    { "r8125", WHOLE, GROUP_NIC },
-    { "r8126", WHOLE, GROUP_NIC },
-    { "r8127", WHOLE, GROUP_NIC },
-    { "rdma", ANY, GROUP_NIC },
-    { "roce", ANY, GROUP_NIC },
-    { "raid", NUMBER, GROUP_DISK },
-    { "rbd", ANY, GROUP_DISK },
-    { "rport-", ANY, GROUP_DISK },
-    { "rpc", ANY, GROUP_REMOTE },
-    { "radeon", WHOLE, GROUP_GPU },
-    { "sfc", ANY, GROUP_NIC },
-    { "sky2", WHOLE, GROUP_NIC },
-    { "stmmac", ANY, GROUP_NIC },
-    { "sd", NUMBER,
-      GROUP_DISK }, /* "sd 2:0:0:0: [sdb]" has a blank first: see grammar_subject_is() */
-    { "scsi", ANY, GROUP_DISK },
-    { "sata_", ANY, GROUP_ATA },
-    { "storvsc", ANY, GROUP_DISK },
-    { "smartpqi", WHOLE, GROUP_DISK },
-    { "snic", WHOLE, GROUP_DISK },
-    { "session", NUMBER, GROUP_DISK },
-    { "sas", WHOLE, GROUP_DISK },
-    { "ses", WHOLE, GROUP_DISK },
-    { "svc", WHOLE, GROUP_NONE },
-    { "svcrdma", WHOLE, GROUP_NONE },
-    { "switchtec", ANY, GROUP_PCI },
-    { "tg3", WHOLE, GROUP_NIC },
-    { "thermal", ANY, GROUP_HEAT },
-    { "virtio_net", WHOLE, GROUP_NIC },
-    { "vmxnet3", WHOLE, GROUP_NIC },
-    { "vd", ANY, GROUP_DISK },
-    { "virtio_blk", WHOLE, GROUP_DISK },
-    { "virtio_scsi", WHOLE, GROUP_DISK },
-    { "vmw_pvscsi", WHOLE, GROUP_DISK },
-    { "virtiofs", WHOLE, GROUP_REMOTE },
-    { "virtio_fs", WHOLE, GROUP_REMOTE },
-    { "weka", ANY, GROUP_REMOTE },
-    { "xvd", ANY, GROUP_DISK },
-    { "xen-blkfront", WHOLE, GROUP_DISK },
-    { "xfs", WHOLE, GROUP_FILES },
-    { "xprtrdma", WHOLE, GROUP_REMOTE },
-    { "xe", WHOLE, GROUP_GPU },
-    { "zd", NUMBER, GROUP_DISK },
-    { "zfcp", WHOLE, GROUP_DISK },
-    { "zfs", WHOLE, GROUP_FILES },
+    SUBJECT("3w-", ANY, GROUP_DISK),
+    SUBJECT("8139", ANY, GROUP_NIC),
+    SUBJECT("9p", ANY, GROUP_REMOTE),
+    SUBJECT("Buffer", WHOLE, GROUP_DISK),
+    SUBJECT("BTRFS", WHOLE, GROUP_FILES),
+    SUBJECT("Btrfs", WHOLE, GROUP_FILES),
+    SUBJECT("BeeGFS", WHOLE, GROUP_REMOTE),
+    SUBJECT("CacheFiles", WHOLE, GROUP_FILES),
+    SUBJECT("CIFS", WHOLE, GROUP_REMOTE),
+    SUBJECT("CPU", NUMBER, GROUP_HEAT),
+    SUBJECT("DVS", WHOLE, GROUP_REMOTE),
+    SUBJECT("EXT", ANY, GROUP_FILES),
+    SUBJECT("EDAC", WHOLE, GROUP_MEMORY),
+    SUBJECT("F2FS-fs", WHOLE, GROUP_FILES),
+    SUBJECT("GFS2", WHOLE, GROUP_FILES),
+    SUBJECT("GPFS", WHOLE, GROUP_REMOTE),
+    SUBJECT("GHES", WHOLE, GROUP_CPU),
+    SUBJECT("JBD", ANY, GROUP_FILES),
+    SUBJECT("LDISKFS-fs", WHOLE, GROUP_FILES),
+    SUBJECT("Lustre", ANY, GROUP_REMOTE),
+    SUBJECT("LNet", ANY, GROUP_REMOTE),
+    SUBJECT("Memory failure", WHOLE, GROUP_MEMORY),
+    SUBJECT("MCE", WHOLE, GROUP_CPU),
+    SUBJECT("NFSD", ANY, GROUP_NONE),
+    SUBJECT("NFS", ANY, GROUP_REMOTE),
+    SUBJECT("NVRM", WHOLE, GROUP_GPU),
+    SUBJECT("OCFS2", WHOLE, GROUP_FILES),
+    SUBJECT("REISERFS", WHOLE, GROUP_FILES),
+    SUBJECT("RPC", ANY, GROUP_REMOTE),
+    SUBJECT("SQUASHFS", WHOLE, GROUP_FILES),
+    SUBJECT("SMB", ANY, GROUP_REMOTE),
+    SUBJECT("WARNING: Pool", WHOLE, GROUP_FILES),
+    SUBJECT("XFS", WHOLE, GROUP_FILES),
+    SUBJECT("ZFS", WHOLE, GROUP_FILES),
+    SUBJECT("[drm", ANY, GROUP_GPU),
+    SUBJECT("[Hardware Error]", WHOLE, GROUP_CPU),
+    SUBJECT("atlantic", WHOLE, GROUP_NIC),
+    SUBJECT("alx", WHOLE, GROUP_NIC),
+    SUBJECT("atl1", ANY, GROUP_NIC),
+    SUBJECT("amd-xgbe", WHOLE, GROUP_NIC),
+    SUBJECT("ata", NUMBER, GROUP_ATA),
+    SUBJECT("ahci", WHOLE, GROUP_ATA),
+    SUBJECT("aacraid", WHOLE, GROUP_DISK),
+    SUBJECT("aac", ANY, GROUP_DISK),
+    SUBJECT("arcmsr", ANY, GROUP_DISK),
+    SUBJECT("alua", WHOLE, GROUP_DISK),
+    SUBJECT("amdgpu", ANY, GROUP_GPU),
+    SUBJECT("amdkfd", WHOLE, GROUP_GPU),
+    SUBJECT("bnxt", ANY, GROUP_NIC),
+    SUBJECT("bnx2", ANY, GROUP_NIC),
+    SUBJECT("be2net", WHOLE, GROUP_NIC),
+    SUBJECT("bna", WHOLE, GROUP_NIC),
+    SUBJECT("bcmgenet", WHOLE, GROUP_NIC),
+    SUBJECT("bond", NUMBER, GROUP_NIC),
+    SUBJECT("blk_", ANY, GROUP_DISK),
+    SUBJECT("blk-mq", WHOLE, GROUP_DISK),
+    SUBJECT("bcache", WHOLE, GROUP_DISK),
+    SUBJECT("bfa", WHOLE, GROUP_DISK),
+    SUBJECT("bnx2i", WHOLE, GROUP_DISK),
+    SUBJECT("bnx2fc", WHOLE, GROUP_DISK),
+    SUBJECT("btrfs", WHOLE, GROUP_FILES),
+    SUBJECT("bcachefs", WHOLE, GROUP_FILES),
+    SUBJECT("beegfs", WHOLE, GROUP_REMOTE),
+    SUBJECT("cxgb", ANY, GROUP_NIC),
+    SUBJECT("cxi", ANY, GROUP_NIC),
+    SUBJECT("cciss", WHOLE, GROUP_DISK),
+    SUBJECT("connection", NUMBER, GROUP_DISK),
+    SUBJECT("cachefiles", WHOLE, GROUP_FILES),
+    SUBJECT("cifs", ANY, GROUP_REMOTE),
+    SUBJECT("ceph", ANY, GROUP_REMOTE),
+    SUBJECT("coretemp", WHOLE, GROUP_HEAT),
+    SUBJECT("dm", WHOLE, GROUP_DISK),
+    SUBJECT("dm-", ANY, GROUP_DISK),
+    SUBJECT("device-mapper", WHOLE, GROUP_DISK),
+    SUBJECT("drbd", ANY, GROUP_DISK),
+    SUBJECT("e1000", ANY, GROUP_NIC),
+    SUBJECT("e100", WHOLE, GROUP_NIC),
+    SUBJECT("ena", WHOLE, GROUP_NIC),
+    SUBJECT("efa", WHOLE, GROUP_NIC),
+    SUBJECT("efa_", NUMBER, GROUP_NIC),
+    SUBJECT("enic", WHOLE, GROUP_NIC),
+    SUBJECT("erdma", WHOLE, GROUP_NIC),
+    SUBJECT("eth", NUMBER, GROUP_NIC),
+    SUBJECT("eno", NUMBER, GROUP_NIC),
+    SUBJECT("ens", NUMBER, GROUP_NIC),
+    SUBJECT("enp", NUMBER, GROUP_NIC),
+    SUBJECT("enP", NUMBER, GROUP_NIC),
+    SUBJECT("enx", ANY, GROUP_NIC),
+    SUBJECT("em", NUMBER, GROUP_NIC),
+    SUBJECT("end_request", WHOLE, GROUP_DISK),
+    SUBJECT("expander-", ANY, GROUP_DISK),
+    SUBJECT("ext4", ANY, GROUP_FILES),
+    SUBJECT("erofs", WHOLE, GROUP_FILES),
+    SUBJECT("fm10k", WHOLE, GROUP_NIC),
+    SUBJECT("forcedeth", WHOLE, GROUP_NIC),
+    SUBJECT("fnic", ANY, GROUP_DISK),
+    SUBJECT("fcoe", WHOLE, GROUP_DISK),
+    SUBJECT("fuse", WHOLE, GROUP_REMOTE),
+    SUBJECT("gve", WHOLE, GROUP_NIC),
+    SUBJECT("gvnic", WHOLE, GROUP_NIC),
+    SUBJECT("gfs2", WHOLE, GROUP_FILES),
+    SUBJECT("ghes", ANY, GROUP_CPU),
+    SUBJECT("hns", ANY, GROUP_NIC),
+    SUBJECT("hclge", ANY, GROUP_NIC),
+    SUBJECT("hinic", ANY, GROUP_NIC),
+    SUBJECT("hv_netvsc", WHOLE, GROUP_NIC),
+    SUBJECT("hfi1", ANY, GROUP_NIC),
+    SUBJECT("hv_storvsc", WHOLE, GROUP_DISK),
+    SUBJECT("hpsa", WHOLE, GROUP_DISK),
+    SUBJECT("hisi_sas", ANY, GROUP_DISK),
+    SUBJECT("habanalabs", WHOLE, GROUP_GPU),
+    SUBJECT("ice", WHOLE, GROUP_NIC),
+    SUBJECT("i40e", ANY, GROUP_NIC),
+    SUBJECT("i40iw", WHOLE, GROUP_NIC),
+    SUBJECT("iavf", WHOLE, GROUP_NIC),
+    SUBJECT("idpf", WHOLE, GROUP_NIC),
+    SUBJECT("ixgb", ANY, GROUP_NIC),
+    SUBJECT("igb", ANY, GROUP_NIC),
+    SUBJECT("igc", WHOLE, GROUP_NIC),
+    SUBJECT("iw_cxgb", ANY, GROUP_NIC),
+    SUBJECT("ionic", WHOLE, GROUP_NIC),
+    SUBJECT("irdma", WHOLE, GROUP_NIC),
+    SUBJECT("ib_", ANY, GROUP_NIC),
+    SUBJECT("ib", NUMBER, GROUP_NIC),
+    SUBJECT("ibs", NUMBER, GROUP_NIC),
+    SUBJECT("ibp", NUMBER, GROUP_NIC),
+    SUBJECT("ipoib", WHOLE, GROUP_NIC),
+    SUBJECT("infiniband", WHOLE, GROUP_RDMA),
+    SUBJECT("isci", WHOLE, GROUP_DISK),
+    SUBJECT("ipr", WHOLE, GROUP_DISK),
+    SUBJECT("ips", WHOLE, GROUP_DISK),
+    SUBJECT("iscsi", ANY, GROUP_DISK),
+    SUBJECT("ibmvfc", WHOLE, GROUP_DISK),
+    SUBJECT("ibmvscsi", WHOLE, GROUP_DISK),
+    SUBJECT("i915", WHOLE, GROUP_GPU),
+    SUBJECT("jbd2", WHOLE, GROUP_FILES),
+    SUBJECT("kafs", WHOLE, GROUP_REMOTE),
+    SUBJECT("kfd", WHOLE, GROUP_GPU),
+    SUBJECT("lpfc", WHOLE, GROUP_DISK),
+    SUBJECT("libiscsi", WHOLE, GROUP_DISK),
+    SUBJECT("libfc", WHOLE, GROUP_DISK),
+    SUBJECT("lockd", WHOLE, GROUP_REMOTE),
+    SUBJECT("libceph", WHOLE, GROUP_REMOTE),
+    SUBJECT("mlx4", ANY, GROUP_NIC),
+    SUBJECT("mlx5", ANY, GROUP_NIC),
+    SUBJECT("mlx", ANY, GROUP_NIC),
+    SUBJECT("mana", ANY, GROUP_NIC),
+    SUBJECT("mvneta", WHOLE, GROUP_NIC),
+    SUBJECT("mvpp2", WHOLE, GROUP_NIC),
+    SUBJECT("macb", WHOLE, GROUP_NIC),
+    SUBJECT("md", NUMBER, GROUP_DISK),
+    SUBJECT("md", WHOLE, GROUP_DISK),
+    SUBJECT("mega", ANY, GROUP_DISK),
+    SUBJECT("mpt", ANY, GROUP_DISK),
+    SUBJECT("mpi3mr", ANY, GROUP_DISK),
+    SUBJECT("mvsas", WHOLE, GROUP_DISK),
+    SUBJECT("mtip32xx", WHOLE, GROUP_DISK),
+    SUBJECT("mmfs", ANY, GROUP_REMOTE),
+    SUBJECT("mce", WHOLE, GROUP_CPU),
+    SUBJECT("netxen", ANY, GROUP_NIC),
+    SUBJECT("nfp", WHOLE, GROUP_NIC),
+    SUBJECT("nicvf", WHOLE, GROUP_NIC),
+    SUBJECT("net", WHOLE, GROUP_NIC),
+    SUBJECT("nvmet", ANY, GROUP_NONE), /* what others do with the disks of this node */
+    SUBJECT("nvme", ANY, GROUP_NVME),
+    SUBJECT("nd_pmem", WHOLE, GROUP_DISK),
+    SUBJECT("nd", WHOLE, GROUP_DISK),
+    SUBJECT("nfsd", ANY, GROUP_NONE), /* what others do with the files of this node */
+    SUBJECT("nfs", ANY, GROUP_REMOTE),
+    SUBJECT("nvidia-nvlink", WHOLE, GROUP_NVLINK),
+    SUBJECT("nvidia-nvswitch", ANY, GROUP_NVLINK),
+    SUBJECT("nvidia-uvm", WHOLE, GROUP_GPU),
+    SUBJECT("nvidia", WHOLE, GROUP_GPU),
+    SUBJECT("neuron", ANY, GROUP_GPU),
+    SUBJECT("octeon", ANY, GROUP_NIC),
+    SUBJECT("opa", WHOLE, GROUP_NIC),
+    SUBJECT("ocrdma", ANY, GROUP_NIC),
+    SUBJECT("ocfs2", WHOLE, GROUP_FILES),
+    SUBJECT("orangefs", WHOLE, GROUP_REMOTE),
+    SUBJECT("pm80", ANY, GROUP_DISK),
+    SUBJECT("pmem", NUMBER, GROUP_DISK),
+    SUBJECT("ptlrpc", ANY, GROUP_REMOTE),
+    SUBJECT("pcieport", WHOLE, GROUP_PCI),
+    SUBJECT("pciehp", WHOLE, GROUP_PCI),
+    SUBJECT("pcie", WHOLE, GROUP_PCI),
+    SUBJECT("pci", WHOLE, GROUP_PCI),
+    SUBJECT("qed", ANY, GROUP_NIC),
+    SUBJECT("qlcnic", WHOLE, GROUP_NIC),
+    SUBJECT("qlge", WHOLE, GROUP_NIC),
+    SUBJECT("qib", ANY, GROUP_NIC),
+    SUBJECT("qla2xxx", WHOLE, GROUP_DISK),
+    SUBJECT("qla4xxx", WHOLE, GROUP_DISK),
+    SUBJECT("rvu_", ANY, GROUP_NIC),
+    SUBJECT("r8169", WHOLE, GROUP_NIC),
+    SUBJECT("r8168", WHOLE, GROUP_NIC),
+    SUBJECT("r8125", WHOLE, GROUP_NIC),
+    SUBJECT("r8126", WHOLE, GROUP_NIC),
+    SUBJECT("r8127", WHOLE, GROUP_NIC),
+    SUBJECT("rdma", ANY, GROUP_NIC),
+    SUBJECT("roce", ANY, GROUP_NIC),
+    SUBJECT("raid", NUMBER, GROUP_DISK),
+    SUBJECT("rbd", ANY, GROUP_DISK),
+    SUBJECT("rport-", ANY, GROUP_DISK),
+    SUBJECT("rpc", ANY, GROUP_REMOTE),
+    SUBJECT("radeon", WHOLE, GROUP_GPU),
+    SUBJECT("sfc", ANY, GROUP_NIC),
+    SUBJECT("sky2", WHOLE, GROUP_NIC),
+    SUBJECT("stmmac", ANY, GROUP_NIC),
+    SUBJECT("scsi", ANY, GROUP_DISK),
+    SUBJECT("sata_", ANY, GROUP_ATA),
+    SUBJECT("storvsc", ANY, GROUP_DISK),
+    SUBJECT("smartpqi", WHOLE, GROUP_DISK),
+    SUBJECT("snic", WHOLE, GROUP_DISK),
+    SUBJECT("session", NUMBER, GROUP_DISK),
+    SUBJECT("sas", WHOLE, GROUP_DISK),
+    SUBJECT("ses", WHOLE, GROUP_DISK),
+    SUBJECT("svc", WHOLE, GROUP_NONE),
+    SUBJECT("svcrdma", WHOLE, GROUP_NONE),
+    SUBJECT("switchtec", ANY, GROUP_PCI),
+    SUBJECT("tg3", WHOLE, GROUP_NIC),
+    SUBJECT("thermal", ANY, GROUP_HEAT),
+    SUBJECT("virtio_net", WHOLE, GROUP_NIC),
+    SUBJECT("vmxnet3", WHOLE, GROUP_NIC),
+    SUBJECT("vd", ANY, GROUP_DISK),
+    SUBJECT("virtio_blk", WHOLE, GROUP_DISK),
+    SUBJECT("virtio_scsi", WHOLE, GROUP_DISK),
+    SUBJECT("vmw_pvscsi", WHOLE, GROUP_DISK),
+    SUBJECT("virtiofs", WHOLE, GROUP_REMOTE),
+    SUBJECT("virtio_fs", WHOLE, GROUP_REMOTE),
+    SUBJECT("weka", ANY, GROUP_REMOTE),
+    SUBJECT("xvd", ANY, GROUP_DISK),
+    SUBJECT("xen-blkfront", WHOLE, GROUP_DISK),
+    SUBJECT("xfs", WHOLE, GROUP_FILES),
+    SUBJECT("xprtrdma", WHOLE, GROUP_REMOTE),
+    SUBJECT("xe", WHOLE, GROUP_GPU),
+    SUBJECT("zd", NUMBER, GROUP_DISK),
+    SUBJECT("zfcp", WHOLE, GROUP_DISK),
+    SUBJECT("zfs", WHOLE, GROUP_FILES),
 };
 
 static bool grammar_in_word(char c)
@@ -306,10 +310,11 @@ static bool grammar_in_word(char c)
 static bool grammar_subject_is(const struct grammar_subject *subject, const char *at,
                                const char *end)
 {
-    size_t bytes = strlen(subject->name);
+    size_t bytes = subject->bytes;
     char next;
 
-    if ((size_t)(end - at) <= bytes || memcmp(at, subject->name, bytes) != 0)
+    if ((size_t)(end - at) <= bytes || at[1] != subject->name[1] ||
+        memcmp(at, subject->name, bytes) != 0)
         return false;
     next = at[bytes];
     return subject->follows == ANY ||
@@ -346,13 +351,6 @@ static const char *grammar_begin(const char *at, const char *end)
     return at;
 }
 
-void kernel_grammar_index(uint16_t first[128])
-{
-    memset(first, 0, 128 * sizeof(*first));
-    for (size_t i = COUNT(grammar_subjects); i-- > 0;)
-        first[grammar_subjects[i].name[0] & 127] = (uint16_t)(i + 1);
-}
-
 /* Sets *at behind the name. */
 static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, const char **at)
 {
@@ -367,9 +365,10 @@ static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, c
     for (size_t i = first;
          i && i <= COUNT(grammar_subjects) && grammar_subjects[i - 1].name[0] == *name; i++) {
         if (grammar_subject_is(&grammar_subjects[i - 1], name, scan->end)) {
-            for (name += strlen(grammar_subjects[i - 1].name);
-                 name < scan->end && grammar_in_word(*name);)
+            for (name += grammar_subjects[i - 1].bytes; name < scan->end && grammar_in_word(*name);)
                 name++;
+            if (scan->end - name > 1 && name[0] == '.' && name[1] == 'c')
+                return GROUP_NONE; /* "ib_log.c:246": a library's log */
             *at = name;
             return grammar_subjects[i - 1].group;
         }
@@ -379,21 +378,65 @@ static enum grammar_group grammar_subject_find(const struct kernel_scan *scan, c
 
 /* ---- what it says ---- */
 
-static int grammar_word_compare(const void *key, const void *entry)
+static uint32_t grammar_hash(uint32_t hash, char c)
 {
-    return strcmp(key, ((const struct kernel_word *)entry)->word);
+    return (hash ^ (unsigned char)c) * 16777619u;
 }
 
-static uint32_t grammar_word_bits(const char *word)
-{
-    const struct kernel_word *found = bsearch(word, kernel_vocabulary, kernel_vocabulary_count,
-                                              sizeof(*kernel_vocabulary), grammar_word_compare);
+#define HASH_BEGIN 2166136261u
+#define SLOT(hash) (((hash) ^ (hash) >> 15) % KERNEL_WORDS)
 
-    return found ? found->bits : 0;
+static uint32_t grammar_word_bits(const struct kernel_reader *reader, const char *word,
+                                  uint32_t hash)
+{
+    for (uint32_t slot = SLOT(hash); reader->word[slot]; slot = (slot + 1) % KERNEL_WORDS) {
+        const struct kernel_word *one = &kernel_vocabulary[reader->word[slot] - 1];
+
+        if (strcmp(one->word, word) == 0)
+            return one->bits;
+    }
+    return 0;
+}
+
+/* "temperature/speed" has the bits of both words, unless it is one of its own, as "i/o". */
+static uint32_t grammar_bits(const struct kernel_reader *reader, char *word, uint32_t hash)
+{
+    uint32_t bits = grammar_word_bits(reader, word, hash), first = HASH_BEGIN, second = HASH_BEGIN;
+    char *slash = bits ? NULL : strchr(word, '/');
+
+    if (!slash)
+        return bits;
+    *slash = '\0';
+    for (const char *c = word; *c; c++)
+        first = grammar_hash(first, *c);
+    for (const char *c = slash + 1; *c; c++)
+        second = grammar_hash(second, *c);
+    return grammar_word_bits(reader, word, first) | grammar_word_bits(reader, slash + 1, second);
+}
+
+static void grammar_index_words(struct kernel_reader *reader)
+{
+    assert(kernel_vocabulary_count < KERNEL_WORDS / 2);
+    for (size_t i = 0; i < kernel_vocabulary_count; i++) {
+        uint32_t hash = HASH_BEGIN, slot;
+
+        for (const char *c = kernel_vocabulary[i].word; *c; c++)
+            hash = grammar_hash(hash, *c);
+        for (slot = SLOT(hash); reader->word[slot];)
+            slot = (slot + 1) % KERNEL_WORDS;
+        reader->word[slot] = (uint16_t)(i + 1);
+    }
+}
+
+void kernel_grammar_index(struct kernel_reader *reader)
+{
+    for (size_t i = COUNT(grammar_subjects); i-- > 0;)
+        reader->subject[grammar_subjects[i].name[0] & 127] = (uint16_t)(i + 1);
+    grammar_index_words(reader);
 }
 
 /* The next word in small letters; false: there are no more.  Names of functions and of parameters ("timeout=30") are none. */
-static bool grammar_word_next(const char **at, const char *end, char out[WORD_MOST])
+static bool grammar_word_next(const char **at, const char *end, char out[WORD_MOST], uint32_t *hash)
 {
     while (*at < end) {
         const char *from, *stop;
@@ -412,40 +455,71 @@ static bool grammar_word_next(const char **at, const char *end, char out[WORD_MO
         if (!plain || stop - from >= WORD_MOST ||
             (stop < end && *stop == '=' && (end - stop < 2 || stop[1] != '-')))
             continue;
-        for (size_t i = 0; i < (size_t)(stop - from); i++)
-            out[i] = (char)tolower((unsigned char)from[i]);
+        *hash = HASH_BEGIN;
+        for (size_t i = 0; i < (size_t)(stop - from); i++) {
+            out[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] | 32) : from[i];
+            *hash = grammar_hash(*hash, out[i]);
+        }
         out[stop - from] = '\0';
         return true;
     }
     return false;
 }
 
-static uint32_t grammar_words_read(const char *text, const char *at, const char *end)
-{
-    char word[WORD_MOST], before[WORD_MOST] = "";
-    uint32_t bits = 0;
+/* Words that make no fault by themselves. */
+#define NO_FAULT                                                                                   \
+    (WORD_GOOD | WORD_SOFT | WORD_SETTING | WORD_LOOKUP | WORD_PART | WORD_LINK | WORD_IO |        \
+     WORD_REQUEST | WORD_START | WORD_FIRMWARE | WORD_CHECK)
 
-    while (grammar_word_next(&at, end, word)) {
+enum grammar_before { /* a word that changes the next one */
+    BEFORE_ANY,
+    BEFORE_OUT, /* "timed" */
+    BEFORE_UP,  /* "giving" */
+    BEFORE_NOT, /* "could" */
+    BEFORE_NONE /* "no" */
+};
+
+static enum grammar_before grammar_before_of(const char *word, size_t bytes)
+{
+    static const struct {
+        const char *word;
+        enum grammar_before before;
+    } words[] = { { "timed", BEFORE_OUT }, { "time", BEFORE_OUT },  { "giving", BEFORE_UP },
+                  { "can", BEFORE_NOT },   { "could", BEFORE_NOT }, { "did", BEFORE_NOT },
+                  { "does", BEFORE_NOT },  { "no", BEFORE_NONE },   { "without", BEFORE_NONE } };
+
+    for (size_t i = 0; i < COUNT(words) && bytes <= 7; i++) {
+        if (words[i].word[0] == word[0] && strcmp(words[i].word, word) == 0)
+            return words[i].before;
+    }
+    return BEFORE_ANY;
+}
+
+static uint32_t grammar_words_read(const struct kernel_scan *scan, const char *at, const char *end)
+{
+    char word[WORD_MOST];
+    enum grammar_before before = BEFORE_ANY;
+    uint32_t bits = 0, hash;
+
+    while (grammar_word_next(&at, end, word, &hash)) {
         size_t bytes = strlen(word);
 
-        if (at - text <= KERNEL_NAME_MOST)
-            ;
-        else if (strcmp(word, "out") == 0 &&
-                 (strcmp(before, "timed") == 0 || strcmp(before, "time") == 0))
+        if (at - scan->text <= KERNEL_NAME_MOST) /* a name may be harmless, but no fault */
+            bits |= grammar_bits(scan->reader, word, hash) & NO_FAULT;
+        else if (before == BEFORE_OUT && strcmp(word, "out") == 0)
             bits |= WORD_TIMEOUT;
-        else if (strcmp(word, "up") == 0 && strcmp(before, "giving") == 0)
+        else if (before == BEFORE_UP && strcmp(word, "up") == 0)
             bits |= WORD_ABORT | WORD_FAIL;
-        else if (strcmp(word, "not") == 0 &&
-                 (strcmp(before, "can") == 0 || strcmp(before, "could") == 0))
+        else if (before == BEFORE_NOT && strcmp(word, "not") == 0)
             bits = (bits & ~(uint32_t)WORD_GOOD) | WORD_NOT | WORD_FAIL;
-        else if (bytes > 3 && strcmp(word + bytes - 3, "n't") == 0)
+        else if (bytes > 3 && word[bytes - 2] == '\'' && word[bytes - 1] == 't')
             bits |= WORD_NOT | (*word == 'c' ? WORD_FAIL : 0);
-        else if (strcmp(before, "no") == 0 || strcmp(before, "without") == 0)
-            bits |= grammar_word_bits(word) &
+        else if (before == BEFORE_NONE)
+            bits |= grammar_bits(scan->reader, word, hash) &
                     (WORD_RESPOND | WORD_PART | WORD_LINK | WORD_IO | WORD_REQUEST | WORD_GOOD);
         else
-            bits |= grammar_word_bits(word);
-        memcpy(before, word, sizeof(before));
+            bits |= grammar_bits(scan->reader, word, hash);
+        before = grammar_before_of(word, bytes);
     }
     return bits;
 }
@@ -463,6 +537,7 @@ enum grammar_fault {
     FAULT_DAMAGED,
     FAULT_HEAT,
     FAULT_ERROR,
+    FAULT_REFUSED, /* something failed, in words that refusals have, too */
     FAULTS
 };
 
@@ -471,7 +546,7 @@ static enum grammar_fault grammar_strong(uint32_t bits)
     if (HAS(bits, WORD_HANG) || (HAS(bits, WORD_TIMEOUT) && !HAS(bits, WORD_SETTING)) ||
         BOTH(bits, WORD_RESPOND, WORD_NOT | WORD_FAIL))
         return FAULT_SILENT;
-    if (BOTH(bits, WORD_HEAT, WORD_HIGH))
+    if (BOTH(bits, WORD_HEAT, WORD_HIGH) && !HAS(bits, WORD_SOFT))
         return FAULT_HEAT;
     if (HAS(bits, WORD_FATAL) || BOTH(bits, WORD_RESET, WORD_FAIL) ||
         BOTH(bits, WORD_CRASH, WORD_PART | WORD_FIRMWARE | WORD_ERROR))
@@ -481,20 +556,23 @@ static enum grammar_fault grammar_strong(uint32_t bits)
         return FAULT_LOST;
     if (HAS(bits, WORD_CORRUPT) || BOTH(bits, WORD_CHECK, WORD_ERROR | WORD_FAIL))
         return FAULT_DAMAGED;
-    if (BOTH(bits, WORD_ABORT, WORD_IO | WORD_REQUEST | WORD_PART | WORD_FAIL) ||
-        BOTH(bits, WORD_POWER, WORD_FAIL | WORD_LOST | WORD_ERROR) ||
-        BOTH(bits, WORD_FIRMWARE, WORD_ERROR))
+    if (BOTH(bits, WORD_ABORT, WORD_IO | WORD_REQUEST | WORD_PART | WORD_FAIL | WORD_FIRMWARE) ||
+        BOTH(bits, WORD_POWER, WORD_LOST) || BOTH(bits, WORD_FIRMWARE, WORD_ERROR))
         return FAULT_ERROR;
     return FAULT_NONE;
 }
 
 #define ANYTHING UINT32_MAX
+#define ANY_FAULT                                                                                  \
+    (WORD_TIMEOUT | WORD_HANG | WORD_RESPOND | WORD_FATAL | WORD_FAIL | WORD_ERROR | WORD_LOST |   \
+     WORD_OFFLINE | WORD_DOWN | WORD_RESET | WORD_RESETTING | WORD_ABORT | WORD_CORRUPT |          \
+     WORD_CRASH | WORD_HEAT | WORD_READY)
 
 static const struct grammar_rule {
     uint8_t kind, class, layer;
     /* Whose failure or error is a fault.  Elsewhere such words tell of refused requests, too. */
     uint32_t weak;
-    const char *what[FAULTS]; /* NULL: no such fault */
+    const char *what[FAULT_REFUSED]; /* NULL: no such fault */
 } grammar_rules[GROUPS] = {
     [GROUP_NIC] = { FINDING_NIC,
                     FINDING_CLASS_FABRIC,
@@ -503,6 +581,13 @@ static const struct grammar_rule {
                     { NULL, "network adapter does not respond", "network adapter failed",
                       "network connection lost", "network adapter reports damaged data",
                       "network adapter too hot", "network adapter failed" } },
+    [GROUP_RDMA] = { FINDING_NIC,
+                     FINDING_CLASS_FABRIC,
+                     LAYER_NIC,
+                     WORD_FIRMWARE | WORD_RESET | WORD_LINK,
+                     { NULL, "network adapter does not respond", "network adapter failed",
+                       "network connection lost", "network adapter reports damaged data",
+                       "network adapter too hot", "network adapter failed" } },
     [GROUP_NVME] = { FINDING_NVME,
                      FINDING_CLASS_STORAGE,
                      LAYER_STORAGE,
@@ -521,7 +606,7 @@ static const struct grammar_rule {
                     LAYER_STORAGE,
                     0,
                     { NULL, "disk does not respond", "disk failed", NULL,
-                      "data on a disk is damaged", "disk too hot", "disk failed a request" } },
+                      "data on a disk is damaged", "disk too hot", NULL } },
     [GROUP_FILES] = { FINDING_FILESYSTEM,
                       FINDING_CLASS_STORAGE,
                       LAYER_STORAGE,
@@ -539,7 +624,7 @@ static const struct grammar_rule {
     [GROUP_GPU] = { FINDING_NVRM,
                     FINDING_CLASS_DRIVER,
                     LAYER_GPU,
-                    WORD_START,
+                    0,
                     { NULL, "GPU does not respond", "the GPU driver reports a failure of the GPU",
                       "GPU lost", "memory of the GPU is damaged", "GPU too hot", "GPU failed" } },
     [GROUP_NVLINK] = { FINDING_NVLINK,
@@ -551,7 +636,7 @@ static const struct grammar_rule {
     [GROUP_PCI] = { FINDING_AER,
                     FINDING_CLASS_HARDWARE,
                     LAYER_PCIE,
-                    0,
+                    WORD_LINK,
                     { NULL, "PCIe device does not answer", "PCIe error", "PCIe device lost",
                       "PCIe error", "PCIe device too hot", "PCIe error" } },
     [GROUP_MEMORY] = { FINDING_EDAC,
@@ -575,7 +660,7 @@ static const struct grammar_rule {
 };
 
 /* What drivers do without, report on request, or print beside a fault that another line names. */
-static bool grammar_is_harmless(const struct kernel_scan *scan)
+static bool grammar_is_harmless(const char *text, const char *end)
 {
     static const char *const phrases[] = {
         "host memory buffer",
@@ -593,6 +678,12 @@ static bool grammar_is_harmless(const struct kernel_scan *scan)
         "SATA link down",
         "Direct firmware load",
         "stalled pool",
+        "load firmware",
+        "FW provided",
+        "load DMC firmware",
+        "Detection failed",
+        "Power-on",
+        "Fail to log",
         "fallen off the bus", /* of which GPU another line says */
         "hw csum failure",    /* of any interface that a user made */
         "[Firmware Bug]",
@@ -604,7 +695,7 @@ static bool grammar_is_harmless(const struct kernel_scan *scan)
     };
 
     for (size_t i = 0; i < COUNT(phrases); i++) {
-        if (scan_has(scan, phrases[i]))
+        if (scan_find(text, end, phrases[i]))
             return true;
     }
     return false;
@@ -621,12 +712,19 @@ static enum grammar_fault grammar_fault_of(enum grammar_group group, uint32_t bi
     if (fault != FAULT_SILENT &&
         (HAS(bits, WORD_LOOKUP) || (group == GROUP_PCI && HAS(bits, WORD_SOFT))))
         return FAULT_NONE;
+    if (group == GROUP_RDMA && HAS(bits, WORD_REQUEST) && fault != FAULT_SILENT)
+        return FAULT_NONE; /* a queue of a program */
     if (!fault && BOTH(bits, WORD_IO, WORD_ERROR) && group != GROUP_GPU)
         fault = FAULT_ERROR;
-    if (!fault && group == GROUP_DISK && BOTH(bits, WORD_RESETTING, WORD_PART))
+    if (!fault && (group == GROUP_DISK || group == GROUP_NVME || group == GROUP_ATA) &&
+        ((BOTH(bits, WORD_READY, WORD_NOT) && HAS(bits, WORD_PART)) ||
+         BOTH(bits, WORD_LOST, WORD_REQUEST)))
+        fault = FAULT_SILENT;
+    if (!fault && group == GROUP_DISK && !HAS(bits, WORD_SOFT) &&
+        (HAS(bits, WORD_RESETTING) || BOTH(bits, WORD_RESET, WORD_PART)))
         fault = FAULT_SILENT;
     if (!fault && !HAS(bits, WORD_SOFT) && BOTH(bits, WORD_FAIL | WORD_ERROR, rule->weak))
-        fault = FAULT_ERROR;
+        return FAULT_REFUSED;
     return rule->what[fault] ? fault : FAULT_NONE;
 }
 
@@ -655,11 +753,12 @@ static void grammar_device_find(const struct kernel_scan *scan, const char *begi
     }
     for (size_t i = 0; i < COUNT(before); i++) {
         at = scan_find(after, scan->end, before[i]);
-        if (at && scan->end - at > 8 && islower((unsigned char)at[strlen(before[i])])) {
-            scan_word(at + strlen(before[i]), scan->end, " ,:)]", event->device,
-                      sizeof(event->device));
+        if (!at)
+            continue;
+        scan_word(at + strlen(before[i]), scan->end, " ,:)]", event->device, sizeof(event->device));
+        if (strpbrk(event->device, "0123456789") ||
+            (event->device[0] == 's' && event->device[1] == 'd'))
             return;
-        }
     }
     for (at = begin; at < scan->end && !grammar_is_stop(*at);)
         at++;
@@ -680,25 +779,65 @@ uint8_t kernel_grammar_kind(const struct kernel_scan *scan)
     return grammar_rules[grammar_subject_find(scan, &at)].kind;
 }
 
+/* "divide error: 0000 [#1] SMP", "general protection fault: 0000 [1] SMP": what the kernel calls each of its exceptions.  No
+ * name of a process is so long.
+ */
+static bool grammar_is_exception(const struct kernel_scan *scan)
+{
+    const char *at = scan->text, *end = scan->end;
+
+    while (at < end && (islower((unsigned char)*at) || *at == ' ' || *at == '-'))
+        at++;
+    if (at - scan->text < 8 || end - at < 10 || *at++ != ':' || *at++ != ' ')
+        return false;
+    for (int i = 0; i < 4; i++) {
+        if (!isxdigit((unsigned char)*at++))
+            return false;
+    }
+    if (*at++ != ' ' || *at++ != '[')
+        return false;
+    at += *at == '#';
+    return at - scan->text > KERNEL_NAME_MOST && isdigit((unsigned char)*at);
+}
+
+static bool grammar_exception(const struct kernel_scan *scan, struct kernel_event *event)
+{
+    *event = (struct kernel_event){ .boot_ns = scan->boot_ns,
+                                    .kind = FINDING_PANIC,
+                                    .class = FINDING_CLASS_HOST,
+                                    .severity = FINDING_FATAL,
+                                    .action = ACTION_REBOOT,
+                                    .layer = LAYER_CPU,
+                                    .what = "kernel fault" };
+    return true;
+}
+
 bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
 {
+    /* Nobody has read such a line, so it takes no node out of service. */
     static const uint8_t severity[FAULTS] = {
-        [FAULT_SILENT] = FINDING_ERROR, [FAULT_FATAL] = FINDING_FATAL,
+        [FAULT_SILENT] = FINDING_ERROR, [FAULT_FATAL] = FINDING_ERROR,
         [FAULT_LOST] = FINDING_ERROR,   [FAULT_DAMAGED] = FINDING_ERROR,
-        [FAULT_HEAT] = FINDING_WARN,    [FAULT_ERROR] = FINDING_ERROR
+        [FAULT_HEAT] = FINDING_WARN,    [FAULT_ERROR] = FINDING_ERROR,
+        [FAULT_REFUSED] = FINDING_WARN
     };
     struct kernel_scan own = *scan;
     const char *at = scan->text;
     enum grammar_group group = grammar_subject_find(scan, &at);
     enum grammar_fault fault;
 
-    if (group == GROUP_NONE)
-        return false;
+    if (grammar_is_exception(scan))
+        return grammar_exception(scan, event);
+    if (group == GROUP_NONE || !HAS(grammar_words_read(scan, at, scan->end), ANY_FAULT))
+        return false; /* as most lines */
     kernel_trust(&own);
     if (own.trust_from != own.text)
         return false;
-    fault = grammar_fault_of(group, grammar_words_read(scan->text, at, MIN(own.end, own.trust_to)));
-    if (fault == FAULT_NONE || grammar_is_harmless(scan) ||
+    own.end = MIN(own.end, own.trust_to); /* what follows silences nothing either */
+    if (at >= own.end)
+        return false;
+    fault = grammar_fault_of(group, grammar_words_read(scan, at, own.end));
+    if (fault == FAULT_NONE || grammar_is_harmless(own.text, own.end) ||
         (fault == FAULT_LOST && scan->boot_ns && scan->boot_ns < BOOT_NS))
         return false;
     *event = (struct kernel_event){ .boot_ns = scan->boot_ns,
@@ -707,7 +846,7 @@ bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event)
                                     .severity = severity[fault],
                                     .action = ACTION_INSPECT,
                                     .layer = grammar_rules[group].layer,
-                                    .what = grammar_rules[group].what[fault] };
+                                    .what = grammar_rules[group].what[MIN(fault, FAULT_ERROR)] };
     grammar_device_find(scan, grammar_begin(scan->text, scan->end), at, event);
     return device_matters(event->device);
 }

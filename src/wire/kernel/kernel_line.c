@@ -25,7 +25,7 @@ void kernel_reader_init(struct kernel_reader *reader)
 {
     memset(reader, 0, sizeof(*reader));
     assert(kernel_rule_count <= KERNEL_RULES);
-    kernel_grammar_index(reader->subject);
+    kernel_grammar_index(reader);
     for (size_t i = kernel_rule_count; i-- > 0;) {
         uint8_t slot = kernel_slot_of(kernel_rules[i].words);
 

@@ -80,8 +80,7 @@ extern const size_t kernel_vocabulary_count;
 bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event);
 /* enum finding_kind of faults of whoever speaks first; 0: the grammar does not know it */
 uint8_t kernel_grammar_kind(const struct kernel_scan *scan);
-void kernel_grammar_index(
-    uint16_t first[128]); /* subjects by their first character: 1 + index, 0: none */
+void kernel_grammar_index(struct kernel_reader *reader); /* empty before */
 
 /* Sets the part of the message that no program chose. */
 void kernel_trust(struct kernel_scan *scan);

@@ -357,9 +357,10 @@ bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
                                                  "/CRIT)",
                                                  "/FATAL)",
                                                  "/DEAD)",
-                                                 " failure at " },
+                                                 " failure at ",
+                                                 "sending diag reset" },
                                                { "SUCCESS", "success", "uccessfully", "completed",
-                                                 " set to", "imeout value" } };
+                                                 " set to", "imeout value", "FW provided" } };
 
     if (!words_failed(scan, &words))
         return false;
@@ -416,8 +417,9 @@ bool words_nvme(const struct kernel_scan *scan, struct kernel_event *event)
     static const struct kernel_words words = {
         { " timeout", "failed", "Failed", " lost", "resetting controller due to", "rejecting",
           "shutdown incomplete", "request disconnect", "genctr mismatch" },
-        { "timeout set to", "APST", "ANA", "CMB", "Property ", "smart log", "effects log",
-          "host memory buffer", "Abort status", "AEN", "nvmet", "UUID", "lockdown", "hwmon" }
+        { "timeout set to", "Arbitration", "APST", "ANA", "CMB", "Property ", "smart log",
+          "effects log", "host memory buffer", "Abort status", "AEN", "nvmet", "UUID", "lockdown",
+          "hwmon" }
     };
 
     return words_failed(scan, &words) && device_nvme(scan, event);

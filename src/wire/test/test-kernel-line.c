@@ -472,6 +472,8 @@ static void a_process_is_named_as_it_likes_and_its_fault_stays_its_own(void **st
           "reading directory lblock 0",
           FINDING_FILESYSTEM, 0 },
         { "bond0: (slave ens1f0): link status definitely down, disabling slave", FINDING_NIC, 0 },
+        { "F2FS-fs (sda8): inconsistent node block comm page_pool recovered", FINDING_FILESYSTEM,
+          0 },
     };
 
     (void)state;
