@@ -17,8 +17,8 @@
 #include "ckpt/engine_private.h"
 #include "ckpt/store/point.h"
 #include "core/clean.h"
-#include "core/time.h"
 #include "core/hash.h"
+#include "core/time.h"
 
 const char *lockstep_ckpt_version(void)
 {
@@ -401,9 +401,12 @@ int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *da
     struct ckpt_blob *blob = engine_blob_find(ckpt, name);
     CLEAN(free_clean) unsigned char *copy = NULL;
 
-    if (!ckpt_name_ok(name) || size > CKPT_BLOBS_BYTES_MAX ||
-        engine_blob_bytes(ckpt, blob) + size > CKPT_BLOBS_BYTES_MAX)
-        return err_set(&ckpt->err, -EINVAL, "blob: no usable name, or all are larger than 16 MiB");
+    if (!ckpt_name_ok(name))
+        return err_set(&ckpt->err, -EINVAL, "blob without a usable name");
+    if (size > CKPT_BLOBS_BYTES_MAX || engine_blob_bytes(ckpt, blob) + size > CKPT_BLOBS_BYTES_MAX)
+        return err_set(&ckpt->err, -EINVAL,
+                       "blob %.64s has %zu bytes; all blobs together have at most 16 MiB", name,
+                       size);
     if (!size) {
         if (blob) {
             free(blob->name);

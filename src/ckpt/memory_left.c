@@ -91,7 +91,8 @@ static uint64_t memory_left_above(char *path, const struct memory_groups *groups
 /* The path in a line of /proc/self/cgroup, "ID:CONTROLLERS:PATH"; NULL: the line is not about memory. */
 static char *memory_line_path(char *line, const struct memory_groups **ret)
 {
-    char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    char *controllers = strchr(line, ':'),
+         *path = controllers ? strchr(controllers + 1, ':') : NULL;
     char *rest, *one;
 
     if (!path)

@@ -25,7 +25,8 @@
 
 #define PROGRAM "lockstep-ckpt-writer"
 #define RESPAWNS 3
-#define SKIPS_SENT 32 /* to a writer that does not answer: it may be stopped, and the socket has little room */
+#define SKIPS_SENT                                                                                 \
+    32 /* to a writer that does not answer: it may be stopped, and the socket has little room */
 extern char **environ;
 
 /* The file that this code was loaded from. */

@@ -126,7 +126,7 @@ struct judge_state {
     uint32_t launcher_exits;
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
-    struct judge_point point[4];            /* the newest checkpoints, of all attempts */
+    struct judge_point point[4]; /* the newest checkpoints, of all attempts */
     struct {
         bool known;
         uint32_t attempt;

@@ -43,8 +43,8 @@
 
 struct options {
     uint64_t steps, every, mb, rank, world, group, job, keep, images, slices, shards, pause, at,
-        stale, rate, complete, every_kept, parts, compare, differs, child, behind, cancels, again, absent, commit,
-        patient;
+        stale, rate, complete, every_kept, parts, compare, differs, child, behind, cancels, again,
+        absent, commit, patient;
     const char *wait, *restore, *agree;
 };
 

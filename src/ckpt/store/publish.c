@@ -233,13 +233,14 @@ void publish_missing_text(const struct publish *publish, char *out, size_t room)
     }
     for (rank = 0; there && rank < publish->world; rank++)
         count += there[rank];
-    snprintf(out, room, "%" PRIu32 " of %" PRIu32 " ranks", publish->group - MIN(count, publish->group),
-             publish->group);
+    snprintf(out, room, "%" PRIu32 " of %" PRIu32 " ranks",
+             publish->group - MIN(count, publish->group), publish->group);
     if (publish->group < publish->world || publish->group - count > MISSING_NAMED || !there)
         return; /* which ranks a node has is not known here */
     for (rank = 0; rank < publish->world; rank++) {
         if (!there[rank] && used < room)
-            used += (size_t)snprintf(out + used, room - used, "%s%" PRIu32, named++ ? ", " : "rank ", rank);
+            used += (size_t)snprintf(out + used, room - used, "%s%" PRIu32,
+                                     named++ ? ", " : "rank ", rank);
     }
 }
 

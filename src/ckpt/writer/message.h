@@ -25,7 +25,8 @@ enum message_type {
     MESSAGE_EVENT = 3,
     MESSAGE_COMPLETE = 4,
     MESSAGE_BYE = 5, /* the trainer closes the engine: nobody needs its memory */
-    MESSAGE_SKIP = 6, /* this rank does not save a step: the others need not wait for it; with the directory, as there may be no hello */
+    MESSAGE_SKIP =
+        6, /* this rank does not save a step: the others need not wait for it; with the directory, as there may be no hello */
 };
 
 struct message_hello {

@@ -40,7 +40,7 @@
 #define UNCHANGED_WARNINGS 3
 #define SHARED_PARTS 8
 #define LOOK_MOST_NS (1 * NS_PER_S)
-#define COMMIT_STORES 4                /* times what this rank's own part took, the others may take */
+#define COMMIT_STORES 4 /* times what this rank's own part took, the others may take */
 
 enum save_stage {
     SAVE_COMMITS = 1, /* waits for the other ranks */
@@ -338,9 +338,8 @@ static void save_time_out(struct writer *writer, const struct save *save)
 
 static bool save_is_late(const struct writer *writer, const struct save *save)
 {
-    return time_mono_ns() - save->stored_ns >
-           (int64_t)writer->hello.commit_s * NS_PER_S +
-               COMMIT_STORES * (int64_t)save->figures.store_ns;
+    return time_mono_ns() - save->stored_ns > (int64_t)writer->hello.commit_s * NS_PER_S +
+                                                  COMMIT_STORES * (int64_t)save->figures.store_ns;
 }
 
 /* The oldest: the other ranks did not follow.  One that is committed is not read back; newer ones are. */

@@ -177,16 +177,14 @@ void crash_point_describe(const struct judge_state *judge, struct verdict *draft
     }
     if (!best) {
         if (partly)
-            verdict_because(draft, "note",
-                            POINT_NONE "%" PRIu64
-                            " by %" PRIu32 " of %" PRIu32,
+            verdict_because(draft, "note", POINT_NONE "%" PRIu64 " by %" PRIu32 " of %" PRIu32,
                             partly->step, partly->ranks, judge->model.world);
         return;
     }
     lost = judge->last_step - MIN(judge->last_step, best->side[0].saved_in);
     verdict_because(draft, "note",
-                    POINT_CONTINUES "%" PRIu64
-                    ", which all ranks have verified; %" PRIu64 " complete step%s after it %s lost",
+                    POINT_CONTINUES "%" PRIu64 ", which all ranks have verified; %" PRIu64
+                                    " complete step%s after it %s lost",
                     best->step, lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are");
 }
 
@@ -222,8 +220,9 @@ void crash_point_continued(const struct judge_state *judge, struct verdict *verd
         if (!none && (sscanf(what, POINT_CONTINUES "%" SCNu64, &expected) != 1 || expected == step))
             continue;
         snprintf(what, room, "the job continued from the checkpoint of step %" PRIu64 "%s", step,
-                 none ? "" : step > expected ? ", a newer one than all ranks had noted"
-                                             : ", an older one than all ranks had noted");
+                 none              ? ""
+                 : step > expected ? ", a newer one than all ranks had noted"
+                                   : ", an older one than all ranks had noted");
         if (crash_point_lost(judge, step, verdict->since_step, &lost))
             snprintf(what + strlen(what), room - strlen(what),
                      "; %" PRIu64 " complete step%s after it %s lost", lost, lost == 1 ? "" : "s",

@@ -820,8 +820,7 @@ int main(void)
         cmocka_unit_test(workers_that_begin_again_save_the_same_checkpoint_in_another_step),
         cmocka_unit_test(its_own_note_is_evidence_and_an_old_one_is_not),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
-        cmocka_unit_test(
-            the_checkpoint_that_was_restored_is_the_one_from_which_the_job_continued),
+        cmocka_unit_test(the_checkpoint_that_was_restored_is_the_one_from_which_the_job_continued),
         cmocka_unit_test(old_verdicts_make_room_for_new_ones),
         cmocka_unit_test(late_steps_of_the_attempt_that_crashed_do_not_close_it),
     };

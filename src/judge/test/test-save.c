@@ -440,8 +440,7 @@ int main(void)
         cmocka_unit_test(moments_that_rest_without_a_loss_or_gradients_are_no_fault),
         cmocka_unit_test(moments_that_are_noted_before_the_losses_come_are_judged_with_them),
         cmocka_unit_test(moments_that_change_before_the_losses_come_are_no_fault),
-        cmocka_unit_test(
-            losses_after_the_save_do_not_show_that_its_moments_should_have_changed),
+        cmocka_unit_test(losses_after_the_save_do_not_show_that_its_moments_should_have_changed),
         cmocka_unit_test(an_optimizer_without_moments_is_no_fault),
         cmocka_unit_test(notes_of_ranks_that_do_not_exist_are_dropped),
     };

@@ -80,12 +80,12 @@ struct rank_numbers {           /* by rank */
 
 #define MOMENTS_NAMED 8 /* ranks that are known by number */
 
-struct moments_point {            /* the newest checkpoint, as far as the notes of its ranks came */
-    uint32_t number;              /* counted from 1 */
-    uint64_t step, since;         /* since: the first save with these moments */
-    uint64_t saved_in;            /* the newest step in which a rank saved it */
-    bool waits;                   /* notes came before the losses of the steps that they are about */
-    uint32_t ranks, stale;        /* stale: of them, with moments that rest */
+struct moments_point {     /* the newest checkpoint, as far as the notes of its ranks came */
+    uint32_t number;       /* counted from 1 */
+    uint64_t step, since;  /* since: the first save with these moments */
+    uint64_t saved_in;     /* the newest step in which a rank saved it */
+    bool waits;            /* notes came before the losses of the steps that they are about */
+    uint32_t ranks, stale; /* stale: of them, with moments that rest */
     uint32_t rank[MOMENTS_NAMED]; /* the lowest of these */
     char verdict[20];             /* its id; "": none */
 };

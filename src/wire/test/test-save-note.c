@@ -95,14 +95,14 @@ static void what_copies_took_is_read_back(void **state)
 
     (void)state;
     assert_true(copy_note_text(&note, text, sizeof(text)));
-    assert_string_equal(text,
-                        "copied checkpoint 15; microseconds: replicate 2500000, upload 0");
+    assert_string_equal(text, "copied checkpoint 15; microseconds: replicate 2500000, upload 0");
     assert_true(copy_note_parse(text, &got));
     assert_int_equal(got.step, 15);
     assert_int_equal(got.replicate_us, 2500000);
     assert_int_equal(got.upload_us, 0);
     assert_false(save_note_parse(text, &save));
-    assert_false(copy_note_parse("copied checkpoint 15; microseconds: replicate 1, upload 0 ", &got));
+    assert_false(
+        copy_note_parse("copied checkpoint 15; microseconds: replicate 1, upload 0 ", &got));
     assert_false(copy_note_parse("copied checkpoint 15; microseconds: replicate 1", &got));
     assert_false(copy_note_parse("", &got));
     assert_false(copy_note_text(&note, text, 40));
