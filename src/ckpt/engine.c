@@ -155,6 +155,14 @@ static int engine_directory_open(const char *path, struct err *err)
     return fd < 0 ? err_set(err, -errno, "%s: %m", path) : fd;
 }
 
+int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err)
+{
+    return ckpt->owner == getpid()
+               ? 0
+               : err_set(err, -EPERM, "the engine belongs to process %d, from which this was forked",
+                         (int)ckpt->owner);
+}
+
 static void ckpt_clean(struct lockstep_ckpt **ckpt)
 {
     lockstep_ckpt_close(*ckpt);
@@ -169,6 +177,7 @@ int lockstep_ckpt_open(const struct lockstep_ckpt_settings *settings, struct loc
 
     if (ckpt) {
         ckpt->dir_fd = ckpt->socket = ckpt->arena.fd = -1;
+        ckpt->owner = getpid();
         ckpt->status.written = ckpt->status.verified = UINT64_MAX;
         result = engine_settings_take(ckpt, settings, &err);
     }
@@ -192,9 +201,13 @@ void lockstep_ckpt_close(struct lockstep_ckpt *ckpt)
 {
     if (!ckpt)
         return;
-    copier_close(&ckpt->copier);
-    writer_link_bye(ckpt);
-    arena_destroy(&ckpt->arena);
+    if (engine_owner_check(ckpt, NULL) == 0) {
+        copier_close(&ckpt->copier);
+        writer_link_bye(ckpt);
+        arena_destroy(&ckpt->arena);
+    } else {
+        fd_clean(&ckpt->arena.fd); /* it has not got the mapping */
+    }
     fd_clean(&ckpt->socket);
     fd_clean(&ckpt->dir_fd);
     for (size_t i = 0; i < ckpt->tensors; i++)
