@@ -159,7 +159,8 @@ int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err)
 {
     return ckpt->owner == getpid()
                ? 0
-               : err_set(err, -EPERM, "the engine belongs to process %d, from which this was forked",
+               : err_set(err, -EPERM,
+                         "the engine belongs to process %d, from which this was forked",
                          (int)ckpt->owner);
 }
 

@@ -170,8 +170,7 @@ void writer_link_skip(struct lockstep_ckpt *ckpt, uint64_t step, const char *why
     struct message message = { .type = MESSAGE_SKIP };
 
     if (ckpt->socket < 0 || settings->group < 2 || step == UINT64_MAX ||
-        engine_owner_check(ckpt, NULL) < 0 ||
-        ckpt->skips++ >= SKIPS_SENT)
+        engine_owner_check(ckpt, NULL) < 0 || ckpt->skips++ >= SKIPS_SENT)
         return;
     message.skip = (struct message_skip){ .rank = settings->rank,
                                           .world = settings->world,
