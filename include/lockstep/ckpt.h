@@ -28,7 +28,8 @@
  * program whose open failed needs no checks.  A save that cannot start is skipped and counted.
  * Threads: one thread at a time may use an engine.  Threads of the library exist only inside a call, with one exception:
  * lockstep_ckpt_prepare() with tensors on a GPU.
- * Fork: a child process must not use the engine of its parent.
+ * Fork: a child process must not use the engine of its parent.  Saves and waits fail there with -EPERM; close() only releases what the
+ * child has.
  *
  * Structs that start with `size` can grow in later versions.  The caller sets `size` to the sizeof of the
  * struct and sets unused members to 0.

@@ -155,6 +155,15 @@ static int engine_directory_open(const char *path, struct err *err)
     return fd < 0 ? err_set(err, -errno, "%s: %m", path) : fd;
 }
 
+int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err)
+{
+    return ckpt->owner == getpid()
+               ? 0
+               : err_set(err, -EPERM,
+                         "the engine belongs to process %d, from which this was forked",
+                         (int)ckpt->owner);
+}
+
 static void ckpt_clean(struct lockstep_ckpt **ckpt)
 {
     lockstep_ckpt_close(*ckpt);
@@ -169,6 +178,7 @@ int lockstep_ckpt_open(const struct lockstep_ckpt_settings *settings, struct loc
 
     if (ckpt) {
         ckpt->dir_fd = ckpt->socket = ckpt->arena.fd = -1;
+        ckpt->owner = getpid();
         ckpt->status.written = ckpt->status.verified = UINT64_MAX;
         result = engine_settings_take(ckpt, settings, &err);
     }
@@ -192,9 +202,13 @@ void lockstep_ckpt_close(struct lockstep_ckpt *ckpt)
 {
     if (!ckpt)
         return;
-    copier_close(&ckpt->copier);
-    writer_link_bye(ckpt);
-    arena_destroy(&ckpt->arena);
+    if (engine_owner_check(ckpt, NULL) == 0) {
+        copier_close(&ckpt->copier);
+        writer_link_bye(ckpt);
+        arena_destroy(&ckpt->arena);
+    } else {
+        fd_clean(&ckpt->arena.fd); /* it has not got the mapping */
+    }
     fd_clean(&ckpt->socket);
     fd_clean(&ckpt->dir_fd);
     for (size_t i = 0; i < ckpt->tensors; i++)
@@ -401,9 +415,12 @@ int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *da
     struct ckpt_blob *blob = engine_blob_find(ckpt, name);
     CLEAN(free_clean) unsigned char *copy = NULL;
 
-    if (!ckpt_name_ok(name) || size > CKPT_BLOBS_BYTES_MAX ||
-        engine_blob_bytes(ckpt, blob) + size > CKPT_BLOBS_BYTES_MAX)
-        return err_set(&ckpt->err, -EINVAL, "blob: no usable name, or all are larger than 16 MiB");
+    if (!ckpt_name_ok(name))
+        return err_set(&ckpt->err, -EINVAL, "blob without a usable name");
+    if (size > CKPT_BLOBS_BYTES_MAX || engine_blob_bytes(ckpt, blob) + size > CKPT_BLOBS_BYTES_MAX)
+        return err_set(&ckpt->err, -EINVAL,
+                       "blob %.64s has %zu bytes; all blobs together have at most 16 MiB", name,
+                       size);
     if (!size) {
         if (blob) {
             free(blob->name);

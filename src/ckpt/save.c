@@ -169,6 +169,8 @@ int lockstep_ckpt_prepare(struct lockstep_ckpt *ckpt)
 {
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     writer_link_drain(ckpt, 0);
     return engine_result(ckpt, save_engine_prepare(ckpt, &ckpt->err));
 }
@@ -397,6 +399,8 @@ int lockstep_ckpt_save_begin(struct lockstep_ckpt *ckpt, uint64_t step)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     result = save_start(ckpt, step, &ckpt->err);
     if (result < 0) {
         ckpt->status.skipped++;
@@ -429,6 +433,8 @@ int lockstep_ckpt_fence(struct lockstep_ckpt *ckpt)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     if (save_image_filled(ckpt, &image) < 0)
         return err_set(&ckpt->err, -ENOENT, "no save has begun");
     result = save_copies_end(ckpt, image);
@@ -455,6 +461,8 @@ int lockstep_ckpt_cancel(struct lockstep_ckpt *ckpt, const char *why)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     if (save_image_filled(ckpt, &image) < 0)
         return err_set(&ckpt->err, -ENOENT, "no save has begun");
     if (ckpt->copier.devices)
@@ -513,6 +521,8 @@ int lockstep_ckpt_wait(struct lockstep_ckpt *ckpt, enum lockstep_ckpt_stage stag
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     if (stage == LOCKSTEP_CKPT_COPIED)
         return engine_result(ckpt, 0);
     if (stage < LOCKSTEP_CKPT_COPIED || stage > LOCKSTEP_CKPT_STORED)

@@ -170,7 +170,7 @@ void writer_link_skip(struct lockstep_ckpt *ckpt, uint64_t step, const char *why
     struct message message = { .type = MESSAGE_SKIP };
 
     if (ckpt->socket < 0 || settings->group < 2 || step == UINT64_MAX ||
-        ckpt->skips++ >= SKIPS_SENT)
+        engine_owner_check(ckpt, NULL) < 0 || ckpt->skips++ >= SKIPS_SENT)
         return;
     message.skip = (struct message_skip){ .rank = settings->rank,
                                           .world = settings->world,
@@ -187,6 +187,8 @@ int lockstep_ckpt_complete(struct lockstep_ckpt *ckpt, uint64_t step)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     writer_link_drain(ckpt, 0);
     if (ckpt->socket < 0)
         return err_set(&ckpt->err, -EPIPE, "the writer process is gone");
@@ -283,7 +285,7 @@ void writer_link_drain(struct lockstep_ckpt *ckpt, int timeout_ms)
 {
     struct pollfd poll_fd = { .fd = ckpt->socket, .events = POLLIN };
 
-    if (ckpt->socket < 0)
+    if (ckpt->socket < 0 || engine_owner_check(ckpt, NULL) < 0)
         return;
     if (timeout_ms != 0)
         poll(&poll_fd, 1, timeout_ms);

@@ -281,6 +281,20 @@ static int publish_ranks_find(const struct publish *publish, struct commit *comm
     return 0;
 }
 
+/* Another rank may be first: its COMMIT says the same.  So a file system without hard links, such as vfat or an object store that is
+ * mounted, needs none.
+ */
+static int publish_commit_link(const struct publish *publish, const char *temporary,
+                               struct err *err)
+{
+    if (linkat(publish->fd, temporary, publish->fd, "COMMIT", 0) == 0 || errno == EEXIST)
+        return 0;
+    if ((errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK) &&
+        renameat(publish->fd, temporary, publish->fd, "COMMIT") == 0)
+        return 0;
+    return err_set(err, -errno, "COMMIT: %m");
+}
+
 static int publish_commit_write(const struct publish *publish, struct err *err)
 {
     struct commit commit = {
@@ -299,9 +313,8 @@ static int publish_commit_write(const struct publish *publish, struct err *err)
         result = bytes.failed
                      ? err_nomem(err)
                      : small_file_create(publish->fd, temporary, bytes.data, bytes.size, err);
-        if (result == 0 && linkat(publish->fd, temporary, publish->fd, "COMMIT", 0) < 0 &&
-            errno != EEXIST) /* another rank was first: its COMMIT says the same */
-            result = err_set(err, -errno, "COMMIT: %m");
+        if (result == 0)
+            result = publish_commit_link(publish, temporary, err);
         unlinkat(publish->fd, temporary, 0);
     }
     buf_fini(&bytes);
