@@ -3,6 +3,8 @@
  * The data is cut into pieces.  A few of them are under way at a time, the sender begins each when the allowed rate has come to it, and
  * the receiver reports each that has arrived; the rate is that from the first to the last of them.
  *
+ * The worker waits for its child or for the word of the test, and for nothing else: it polls both and needs no loop (base/loop.h).
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/fabric/nccl_pair.h"
@@ -403,7 +405,7 @@ static void pair_child_run(const struct fabric_message *asked, bool shared, int 
 
 /* ---- in the worker ---- */
 
-int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl_pair *ret,
+int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl_transfer *ret,
                     struct err *err)
 {
     pid_t parent = getpid(), pid;
@@ -421,12 +423,12 @@ int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl
         close(pipe_fd[0]);
         return err_set(err, -EAGAIN, "no process could be started for NCCL");
     }
-    *ret = (struct nccl_pair){ .pid = pid, .fd = pipe_fd[0], .rails = asked->flows };
+    *ret = (struct nccl_transfer){ .pid = pid, .fd = pipe_fd[0], .rails = asked->flows };
     return 0;
 }
 
 /* 1: a report; 0: the child has ended; -ETIMEDOUT, -ECANCELED: somebody wants it to stop. */
-static int pair_wait(const struct nccl_pair *pair, int stop_fd, int64_t until_ns,
+static int pair_wait(const struct nccl_transfer *pair, int stop_fd, int64_t until_ns,
                      struct pair_record *ret)
 {
     struct pollfd polls[2] = { { .fd = pair->fd, .events = POLLIN },
@@ -443,7 +445,7 @@ static int pair_wait(const struct nccl_pair *pair, int stop_fd, int64_t until_ns
     return -ECANCELED;
 }
 
-int nccl_pair_id(struct nccl_pair *pair, int stop_fd, int64_t until_ns, char *ret, size_t room,
+int nccl_pair_id(struct nccl_transfer *pair, int stop_fd, int64_t until_ns, char *ret, size_t room,
                  struct err *err)
 {
     struct pair_record record;
@@ -479,7 +481,7 @@ static void pair_result(const struct pair_record *record, uint32_t rails,
 }
 
 /* Until the child has ended, is late, or somebody stops it.  What has come counts. */
-static int pair_collect(struct nccl_pair *pair, const struct fabric_message *asked, int stop_fd,
+static int pair_collect(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                         struct fabric_message *results, struct err *err)
 {
     int64_t until_ns = time_mono_ns() + asked->wait_ns + NCCL_PAIR_START_NS;
@@ -501,12 +503,13 @@ static int pair_collect(struct nccl_pair *pair, const struct fabric_message *ask
                        (sends ? END_NS : 0);
         }
     }
-    for (uint32_t r = 0; r < pair->rails && !began && result != -ECANCELED; r++)
-        results->flow[r].error = result == -ETIMEDOUT ? ETIMEDOUT : EPROTO;
+    /* Stopped: the other side has failed, and reports why. */
+    for (uint32_t r = 0; r < pair->rails && (!began || result == -ECANCELED); r++)
+        results->flow[r].error = result == 0 ? EPROTO : (uint32_t)-result;
     return 0;
 }
 
-int nccl_pair_measure(struct nccl_pair *pair, const struct fabric_message *asked, int stop_fd,
+int nccl_pair_measure(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                       struct fabric_message *results, struct err *err)
 {
     int result;
@@ -526,7 +529,7 @@ int nccl_pair_measure(struct nccl_pair *pair, const struct fabric_message *asked
     return result;
 }
 
-void nccl_pair_end(struct nccl_pair *pair)
+void nccl_pair_end(struct nccl_transfer *pair)
 {
     const struct timespec nap = time_spec(5 * NS_PER_MS);
     int64_t until_ns = time_mono_ns() + END_NS;
@@ -542,5 +545,5 @@ void nccl_pair_end(struct nccl_pair *pair)
         nanosleep(&nap, NULL);
     }
     fd_clean(&pair->fd);
-    *pair = (struct nccl_pair){ .fd = -1 };
+    *pair = (struct nccl_transfer){ .fd = -1 };
 }

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -88,6 +89,30 @@ static void a_value_is_compared_with_good_nodes(void **state)
     assert_int_equal(report.result[3].state, CHECK_FAILED); /* half of it */
     assert_int_equal(report.result[4].state, CHECK_OK);
     assert_false(report.result[4].has_expected);
+    assert_non_null(strstr(report.result[4].why, "compared with nothing"));
+}
+
+static void a_latency_is_worse_the_more_it_is(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_report report = { 0 };
+
+    (void)state;
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(machine_profile_learn_value(profile, "disk-sync-latency", 2 + i * 0.01),
+                         0);
+    measured_latency(&report, profile, "disk-sync-latency", "", 0.1, "ms");
+    measured_latency(&report, profile, "disk-sync-latency", "", 4.0, "ms");
+    measured_latency(&report, profile, "disk-sync-latency", "", 4.1, "ms");
+    measured_latency(&report, profile, "disk-sync-latency", "", 400, "ms");
+    measured_latency(&report, profile, "disk-read-latency", "", 400, "ms");
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    assert_int_equal(report.result[1].state, CHECK_OK); /* twice the median is the limit */
+    assert_int_equal(report.result[2].state, CHECK_LIMITED);
+    assert_int_equal(report.result[3].state, CHECK_LIMITED); /* a node is not failed for it */
+    assert_non_null(strstr(report.result[3].why, "at most 4.040 expected"));
+    assert_int_equal(report.result[4].state, CHECK_OK);
     assert_non_null(strstr(report.result[4].why, "compared with nothing"));
 }
 
@@ -444,6 +469,31 @@ static void a_rate_beside_other_programs_proves_nothing(void **state)
     assert_int_equal(other_load_judged(0, CHECK_FAILED), CHECK_FAILED);
 }
 
+/* As in a control group that has fewer processors than the machine. */
+static void a_check_that_gets_no_processor_proves_nothing(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_place place = { .root = "/nonexistent", .node = "n1", .stage = VERIFY_PROLOG };
+    struct verify_report report = { 0 };
+    cpu_set_t own, one;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !CPU_ISSET(0, &own))
+        skip();
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    assert_int_equal(machine_profile_learn_value(profile, "memory-rate", 1e6), 0);
+    place.profile = profile;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    check_memory_rate.run(&place, &report);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_UNKNOWN);
+    assert_non_null(strstr(report.result[0].why, "see the limits of its control group"));
+}
+
 static void what_is_wrong_stays_wrong_beside_other_programs(void **state)
 {
     struct other_load load = { .root = "/nonexistent", .has_times = false };
@@ -687,9 +737,16 @@ static void a_disk_is_measured_and_nothing_is_left(void **state)
 
     (void)state;
     check_disk_rate.run(&place, &report);
-    assert_true(report.count >= 3);
-    for (size_t i = 0; i < 3; i++)
-        assert_true(report.result[i].has_value && report.result[i].value > 0);
+    assert_true(report.count >= 7);
+    for (size_t i = 0; i < 7; i++) {
+        const struct check *result = &report.result[i];
+
+        assert_true(result->has_value && result->value > 0);
+        if (strstr(result->name, "-99")) /* the median comes before it */
+            assert_true(result->value >= report.result[i - 1].value);
+    }
+    assert_string_equal(report.result[3].name, "disk-read-latency");
+    assert_string_equal(report.result[6].name, "disk-sync-latency-99");
     place.dir = "/nonexistent";
     report.count = 0;
     check_disk_rate.run(&place, &report);
@@ -703,6 +760,7 @@ int main(void)
         cmocka_unit_test(both_kernels_give_the_known_answer),
         cmocka_unit_test(one_wrong_bit_in_any_step_changes_the_answer),
         cmocka_unit_test(a_value_is_compared_with_good_nodes),
+        cmocka_unit_test(a_latency_is_worse_the_more_it_is),
         cmocka_unit_test(the_limit_is_wider_where_good_nodes_differ_more),
         cmocka_unit_test(a_profile_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_profile_is_refused_with_the_reason),
@@ -716,6 +774,7 @@ int main(void)
         cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
         cmocka_unit_test(a_rate_that_failed_once_is_measured_again),
         cmocka_unit_test(a_rate_beside_other_programs_proves_nothing),
+        cmocka_unit_test(a_check_that_gets_no_processor_proves_nothing),
         cmocka_unit_test(what_is_wrong_stays_wrong_beside_other_programs),
         cmocka_unit_test(only_broken_parts_of_the_node_are_failures),
         cmocka_unit_test(reports_are_taken_once_and_in_their_order),
