@@ -364,42 +364,56 @@ static void pair_transfer(struct pair_child *child)
         pair_piece_end(child, i);
 }
 
+static void pair_prepare(struct pair_child *child, const struct fabric_message *asked)
+{
+    uint64_t piece = MIN(asked->bytes / PIECES, PIECE_MAX);
+
+    child->rails = MIN(asked->flows, FABRIC_RAILS);
+    child->pings = MIN(asked->pings, PINGS_MAX);
+    child->sends = asked->type == FABRIC_SEND;
+    child->rate = asked->rate;
+    child->piece = MAX(piece, PIECE_MIN) & ~UINT64_C(4095);
+    child->pieces = asked->bytes / SLACK_PARTS * (SLACK_PARTS - 1) / child->piece;
+    child->pieces = MAX(child->pieces, 1);
+    if (child->sends && !pair_text_get(child, asked->text))
+        pair_fail(child, PAIR_REFUSED, 0, "an id of NCCL that cannot be read");
+}
+
+static void pair_run(struct pair_child *child)
+{
+    struct pair_record record = { .report = PAIR_ID };
+
+    pair_gpus_open(child);
+    if (!child->sends) {
+        pair_check(child, child->nccl.id_make(&child->id), "ncclGetUniqueId");
+        pair_text_put(child, record.text, sizeof(record.text));
+        pair_put(child, &record);
+    }
+    pair_comms_open(child);
+    for (uint32_t r = 0; r < child->rails; r++)
+        pair_ping(child, r);
+    if (child->sends)
+        pair_fill(child);
+    pair_transfer(child);
+    if (!child->sends)
+        pair_compare(child);
+    record = (struct pair_record){ .report = PAIR_DONE };
+    pair_put(child, &record);
+    for (uint32_t r = 0; r < child->rails; r++) /* so that what was sent leaves this process */
+        child->nccl.comm_destroy(child->rail[r].comm);
+}
+
 static void pair_child_run(const struct fabric_message *asked, bool shared, int fd, pid_t parent)
 {
     static struct pair_child child;
-    struct pair_record record = { .report = PAIR_ID };
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
     child.fd = fd;
     child.shared = shared;
-    child.rails = MIN(asked->flows, FABRIC_RAILS);
-    child.pings = MIN(asked->pings, PINGS_MAX);
-    child.sends = asked->type == FABRIC_SEND;
-    child.rate = asked->rate;
-    child.piece = MAX(MIN(asked->bytes / PIECES, PIECE_MAX), PIECE_MIN) & ~UINT64_C(4095);
-    child.pieces = MAX(asked->bytes / SLACK_PARTS * (SLACK_PARTS - 1) / child.piece, 1);
-    if (child.sends && !pair_text_get(&child, asked->text))
-        pair_fail(&child, PAIR_REFUSED, 0, "an id of NCCL that cannot be read");
-    pair_gpus_open(&child);
-    if (!child.sends) {
-        pair_check(&child, child.nccl.id_make(&child.id), "ncclGetUniqueId");
-        pair_text_put(&child, record.text, sizeof(record.text));
-        pair_put(&child, &record);
-    }
-    pair_comms_open(&child);
-    for (uint32_t r = 0; r < child.rails; r++)
-        pair_ping(&child, r);
-    if (child.sends)
-        pair_fill(&child);
-    pair_transfer(&child);
-    if (!child.sends)
-        pair_compare(&child);
-    record = (struct pair_record){ .report = PAIR_DONE };
-    pair_put(&child, &record);
-    for (uint32_t r = 0; r < child.rails; r++) /* so that what was sent leaves this process */
-        child.nccl.comm_destroy(child.rail[r].comm);
+    pair_prepare(&child, asked);
+    pair_run(&child);
     _exit(0);
 }
 
