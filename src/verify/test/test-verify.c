@@ -675,11 +675,13 @@ static pid_t background_start(const char *directory)
     pid = fork();
     if (pid == 0) {
         struct err err = { "" };
+        pid_t parent = getpid();
 
         byte = (char)('0' - check_background_begin(directory, &fd, &err));
         if (byte == '0' && fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            pause();
+            if (getppid() == parent) /* else it has ended before */
+                pause();
             _exit(0);
         }
         _exit(write(ready[1], &byte, 1) == 1 && byte == '0' ? (pause(), 0) : 1);
