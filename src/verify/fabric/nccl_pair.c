@@ -1,7 +1,8 @@
 /* nccl_pair.c - the child of a transfer by NCCL, and what its parent makes of the reports.
  *
  * The data is cut into pieces.  A few of them are under way at a time, the sender begins each when the allowed rate has come to it, and
- * the receiver reports each that has arrived; the rate is that from the first to the last of them.
+ * the receiver reports each that has arrived; the rate is that from the first to the last of them.  What a lost packet held back comes at
+ * once: so the rate is at most four thirds of that since the beginning.
  *
  * The worker waits for its child or for the word of the test, and for nothing else: it polls both and needs no loop (base/loop.h).
  *
@@ -70,6 +71,7 @@ struct pair_child {
     uint32_t rails, pings;
     bool sends, shared;
     uint64_t piece, pieces, rate;
+    int64_t began_ns; /* the transfer */
     struct nccl_id id;
     int fd;
 };
@@ -164,7 +166,7 @@ static void pair_gpus_open(struct pair_child *child)
         rail->device = device;
         if (!gpu_device_open(&child->devices, device, &report))
             pair_fail(child, PAIR_REFUSED, 0, report.result[report.count - 1].why);
-        result = gpu_device_memory(device, child->piece, &rail->memory, &err);
+        result = gpu_device_memory(device, child->piece + PING_BYTES, &rail->memory, &err);
         for (int i = 0; i < UNDER_WAY && result == 0; i++)
             result = gpu_device_check(
                 device, device->cuda->event_create(&rail->event[i], CUDA_EVENT_DEFAULT),
@@ -203,7 +205,8 @@ static int pair_peer(const struct pair_child *child, uint32_t r)
 static void pair_begin(const struct pair_child *child, uint32_t r, size_t bytes, bool sends)
 {
     const struct pair_rail *rail = &child->rail[r];
-    void *memory = (void *)(uintptr_t)rail->memory, *stream = rail->device->stream;
+    uint64_t place = rail->memory + (bytes == PING_BYTES ? child->piece : 0); /* pings: behind it */
+    void *memory = (void *)(uintptr_t)place, *stream = rail->device->stream;
     int peer = pair_peer(child, r);
 
     pair_check(child,
@@ -317,6 +320,17 @@ static void pair_piece_begin(struct pair_child *child, uint64_t i)
     }
 }
 
+/* That pieces 1 to i took. */
+static uint64_t pair_time_ns(const struct pair_child *child, const struct pair_rail *rail,
+                             uint64_t i)
+{
+    int64_t now_ns = time_mono_ns();
+    double all = (double)(now_ns - child->began_ns) * (double)i / (double)(i + 1);
+    double least = 0.75 * all, took = (double)(now_ns - rail->first_ns);
+
+    return (uint64_t)MAX(took, least);
+}
+
 static void pair_piece_end(struct pair_child *child, uint64_t i)
 {
     struct err err = { "" };
@@ -334,15 +348,15 @@ static void pair_piece_end(struct pair_child *child, uint64_t i)
         gpu_device_leave(rail->device);
         if (i == 0)
             rail->first_ns = time_mono_ns();
-        record.ns = (uint64_t)(time_mono_ns() - rail->first_ns);
+        record.ns = pair_time_ns(child, rail, i);
         pair_put(child, &record);
     }
 }
 
-static void pair_pace(const struct pair_child *child, int64_t began_ns, uint64_t i)
+static void pair_pace(const struct pair_child *child, uint64_t i)
 {
     int64_t due_ns =
-        began_ns + (int64_t)((double)i * (double)child->piece * 1e9 / (double)child->rate);
+        child->began_ns + (int64_t)((double)i * (double)child->piece * 1e9 / (double)child->rate);
     const struct timespec due = time_spec(due_ns);
 
     if (child->sends)
@@ -351,12 +365,11 @@ static void pair_pace(const struct pair_child *child, int64_t began_ns, uint64_t
 
 static void pair_transfer(struct pair_child *child)
 {
-    int64_t began_ns = time_mono_ns();
-
+    child->began_ns = time_mono_ns();
     for (uint64_t i = 0; i < child->pieces; i++) {
         if (i >= UNDER_WAY)
             pair_piece_end(child, i - UNDER_WAY);
-        pair_pace(child, began_ns, i);
+        pair_pace(child, i);
         pair_piece_begin(child, i);
     }
     for (uint64_t i = child->pieces > UNDER_WAY ? child->pieces - UNDER_WAY : 0; i < child->pieces;
@@ -389,11 +402,11 @@ static void pair_run(struct pair_child *child)
         pair_text_put(child, record.text, sizeof(record.text));
         pair_put(child, &record);
     }
+    if (child->sends)
+        pair_fill(child);
     pair_comms_open(child);
     for (uint32_t r = 0; r < child->rails; r++)
         pair_ping(child, r);
-    if (child->sends)
-        pair_fill(child);
     pair_transfer(child);
     if (!child->sends)
         pair_compare(child);
