@@ -422,6 +422,75 @@ static void a_rate_that_failed_once_is_measured_again(void **state)
     assert_non_null(strstr(twice.last.why, "; a moment before "));
 }
 
+/* ---- mounts ---- */
+
+#define MOUNTS_GOOD                                                                                \
+    "/dev/nvme0n1p2 / ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n"                              \
+    "10.0.0.1@tcp:/fs /scratch lustre rw,flock 0 0\n/dev/loop3 /snap/core squashfs ro 0 0\n"       \
+    "systemd-1 /home autofs rw 0 0\nfiler:/home/ann /home/ann nfs4 rw 0 0\n"                       \
+    "overlay /var/lib/docker/overlay2/x overlay rw 0 0\n/dev/nvme0n1p2 /var/lib/kubelet/pods/1 "   \
+    "ext4 rw 0 0\nbob@host:/ /mnt/bob fuse.sshfs rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n"
+
+static void mounts_write(const char *root, const char *text)
+{
+    char path[80];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/proc", root);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/proc/mounts", root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* The results on a node with these mounts, compared with a good one. */
+static struct verify_report mounts_compared(const char *text)
+{
+    char root[] = "/tmp/test-mounts-XXXXXX", path[80];
+    static struct inventory good, now;
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_report report = { 0 };
+
+    assert_non_null(mkdtemp(root));
+    mounts_write(root, MOUNTS_GOOD);
+    inventory_read(root, &good);
+    assert_int_equal(machine_profile_create(good.machine, &profile), 0);
+    for (size_t i = 0; i < good.count; i++)
+        machine_profile_learn_fact(profile, good.fact[i].name, good.fact[i].value);
+    assert_string_equal(machine_profile_fact(profile, "mount /"), "ext4 rw");
+    assert_string_equal(machine_profile_fact(profile, "mount /scratch"), "lustre rw");
+    mounts_write(root, text);
+    inventory_read(root, &now);
+    inventory_compare(&now, profile, &report);
+    snprintf(path, sizeof(path), "rm -r %s", root);
+    assert_int_equal(system(path), 0);
+    return report;
+}
+
+static void a_missing_or_read_only_file_system_is_limited(void **state)
+{
+    struct verify_report report = mounts_compared(MOUNTS_GOOD);
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    /* Of users, containers, snaps and the automounter nothing is expected. */
+    report = mounts_compared("/dev/nvme0n1p2 / ext4 rw,relatime 0 0\n"
+                             "10.0.0.1@tcp:/fs /scratch lustre rw 0 0\nnonsense\n\n");
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    report = mounts_compared("/dev/nvme0n1p2 / ext4 rw 0 0\n");
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_LIMITED);
+    assert_string_equal(report.result[0].why,
+                        "mount /scratch: not found, the profile has lustre rw");
+    report = mounts_compared("/dev/nvme0n1p2 / ext4 ro,relatime 0 0\n"
+                             "10.0.0.1@tcp:/fs /scratch lustre rw 0 0\n");
+    assert_int_equal(report.count, 1);
+    assert_string_equal(report.result[0].why, "mount /: ext4 ro, the profile has ext4 rw");
+}
+
 /* ---- what others did meanwhile ---- */
 
 static void other_load_stat_write(const char *root, unsigned ticks)
@@ -799,6 +868,7 @@ int main(void)
         cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
         cmocka_unit_test(a_rate_that_failed_once_is_measured_again),
         cmocka_unit_test(a_rate_beside_other_programs_proves_nothing),
+        cmocka_unit_test(a_missing_or_read_only_file_system_is_limited),
         cmocka_unit_test(a_check_that_gets_no_processor_proves_nothing),
         cmocka_unit_test(cpus_that_were_not_tested_are_unknown),
         cmocka_unit_test(what_is_wrong_stays_wrong_beside_other_programs),
