@@ -45,7 +45,7 @@ static const struct symbol symbols[] = {
 
 int cublaslt_open(struct cublaslt *lt, const char *library, struct err *err)
 {
-    struct cublaslt fresh = { NULL };
+    struct cublaslt fresh = { .library = NULL };
     int result = -ENOENT;
 
     if (library)
@@ -65,7 +65,7 @@ int cublaslt_open(struct cublaslt *lt, const char *library, struct err *err)
 void cublaslt_close(struct cublaslt *lt)
 {
     library_close(lt->library);
-    *lt = (struct cublaslt){ NULL };
+    *lt = (struct cublaslt){ .library = NULL };
 }
 
 /* cublasLtGetStatusName() came late, so the number alone. */
@@ -89,7 +89,7 @@ void cublaslt_product_close(struct cublaslt_product *product)
         lt->product_destroy(product->product);
     if (product->handle)
         lt->destroy(product->handle);
-    *product = (struct cublaslt_product){ NULL };
+    *product = (struct cublaslt_product){ .lt = NULL };
 }
 
 static int cublaslt_algorithm_find(struct cublaslt_product *product, size_t workspace_bytes,

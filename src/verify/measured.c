@@ -13,9 +13,6 @@
 #define FAILED_SHARE 0.5 /* half of what good ones have is no spread: something is broken */
 #define SLOW_SHARE 0.85  /* of the median of peers: they differ by a few percent */
 #define PEERS_MIN 3
-#define LATENCY_SHARE                                                                              \
-    1.0 /* latencies of good disks differ by tens of percent; a worn one by far more than twice */
-#define LATENCY_SPREADS 5
 
 struct check *measured_result(struct verify_report *report, const struct machine_profile *profile,
                               const char *name, const char *device, double value, const char *unit)
@@ -49,13 +46,12 @@ struct check *measured_latency(struct verify_report *report, const struct machin
 {
     struct machine_profile_range range = { 0 };
     bool known = profile && machine_profile_range(profile, name, &range);
-    double most = range.median + MAX(LATENCY_SHARE * range.median, LATENCY_SPREADS * range.spread);
     struct check *result;
 
     if (known)
-        result = verify_result(report, value > most ? CHECK_LIMITED : CHECK_OK, device,
+        result = verify_result(report, value > range.high ? CHECK_LIMITED : CHECK_OK, device,
                                "%.3f %s, at most %.3f expected (median of %u good nodes %.3f)",
-                               value, unit, most, range.samples, range.median);
+                               value, unit, range.high, range.samples, range.median);
     else
         result = verify_result(report, CHECK_OK, device,
                                "%.3f %s; compared with nothing: no profile has it", value, unit);
@@ -63,7 +59,7 @@ struct check *measured_latency(struct verify_report *report, const struct machin
     result->has_value = true;
     result->value = value;
     result->has_expected = known;
-    result->expected = most;
+    result->expected = range.high;
     snprintf(result->unit, sizeof(result->unit), "%s", unit);
     return result;
 }

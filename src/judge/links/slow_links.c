@@ -331,8 +331,13 @@ static bool link_crosses(const struct link_search *search, const struct slow_lin
                          const struct link_part *part)
 {
     const struct link_key *key = search->key;
-    size_t keys = link_keys(search, path);
+    size_t keys;
 
+    for (uint32_t i = 0; path->node && i < path->nodes; i++) {
+        if (path->node[i] == part->a)
+            return part->part == PART_NIC && part->rail == path->rail;
+    }
+    keys = path->node ? 0 : link_keys(search, path);
     for (size_t k = 0; k < keys; k++) {
         if (key[k].part == part->part && key[k].a == part->a && key[k].b == part->b &&
             key[k].rail == part->rail)
@@ -467,13 +472,15 @@ static int link_expected(const struct link_search *search, struct slow_links_nam
 
 static int link_search_run(struct link_search *search, struct slow_links_result *ret)
 {
+    size_t most =
+        search->shape->most ? MIN(search->shape->most, SLOW_LINKS_NAMED) : SLOW_LINKS_NAMED;
     int result = link_parts_count(search);
     struct link_part *best;
 
     if (result == 0)
         result = link_beside_count(search);
     for (int stage = 0; stage < STAGES; stage++) {
-        while (result == 0 && ret->count < SLOW_LINKS_NAMED &&
+        while (result == 0 && ret->count < most &&
                (best = link_best(search, (enum link_stage)stage)))
             result = link_name(search, best, ret);
     }

@@ -44,6 +44,7 @@ struct slow_links_path { /* one direction of a pair, or a set of nodes */
 struct slow_links_shape {
     uint32_t nodes, leafs, rails;
     const uint32_t *leaf; /* of each node; SLOW_LINKS_NONE: not known */
+    uint32_t most;        /* parts to name; 0: SLOW_LINKS_NAMED */
 };
 
 enum slow_links_part {

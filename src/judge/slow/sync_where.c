@@ -127,13 +127,17 @@ static double sync_clear_ms(const struct judge_state *judge)
 static int sync_where_node(const struct judge_state *judge, const struct sync_scene *scene,
                            struct sync_place *place)
 {
-    const struct slow_links_shape shape = { .nodes = judge->model.nodes, .rails = 1 };
+    /* With a second part it is not one node. */
+    const struct slow_links_shape shape = { .nodes = judge->model.nodes, .rails = 1, .most = 2 };
     CLEAN(free_clean) struct slow_links_result *found = malloc(sizeof(*found));
-    int result = found ? slow_links_locate(&shape, scene->path, scene->paths, found) : -ENOMEM;
+    int result;
 
+    if (!place->peers_between)
+        return 0;
+    result = found ? slow_links_locate(&shape, scene->path, scene->paths, found) : -ENOMEM;
     if (result < 0)
         return result;
-    if (found->count == 1 && !found->named[0].also && !found->unexplained && place->peers_between)
+    if (found->count == 1 && !found->named[0].also && !found->unexplained)
         place->node = found->named[0].a;
     return 0;
 }

@@ -177,7 +177,7 @@ static int serve_perftest(struct fabric_worker *worker, struct fabric_message *a
 
 /* The receiver answers with what the sender needs, before both begin. */
 static int serve_nccl_pair(struct fabric_worker *worker, struct fabric_message *asked,
-                           struct nccl_pair *pair, struct fabric_message *done, struct err *err)
+                           struct nccl_transfer *pair, struct fabric_message *done, struct err *err)
 {
     int result = nccl_pair_start(asked, worker->settings->shared_gpus, pair, err);
 
@@ -195,7 +195,7 @@ static int serve_nccl_pair(struct fabric_worker *worker, struct fabric_message *
 static int serve_nccl(struct fabric_worker *worker, struct fabric_message *asked)
 {
     struct fabric_message done = { .type = FABRIC_DONE, .tool = FABRIC_NCCL };
-    struct nccl_pair pair = { .fd = -1 };
+    struct nccl_transfer pair = { .fd = -1 };
     struct err err = { "" };
     int result;
 

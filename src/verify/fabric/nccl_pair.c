@@ -1,7 +1,10 @@
 /* nccl_pair.c - the child of a transfer by NCCL, and what its parent makes of the reports.
  *
  * The data is cut into pieces.  A few of them are under way at a time, the sender begins each when the allowed rate has come to it, and
- * the receiver reports each that has arrived; the rate is that from the first to the last of them.
+ * the receiver reports each that has arrived; the rate is that from the first to the last of them.  What a lost packet held back comes at
+ * once: so the rate is at most four thirds of that since the beginning.
+ *
+ * The worker waits for its child or for the word of the test, and for nothing else: it polls both and needs no loop (base/loop.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -68,6 +71,7 @@ struct pair_child {
     uint32_t rails, pings;
     bool sends, shared;
     uint64_t piece, pieces, rate;
+    int64_t began_ns; /* the transfer */
     struct nccl_id id;
     int fd;
 };
@@ -162,7 +166,7 @@ static void pair_gpus_open(struct pair_child *child)
         rail->device = device;
         if (!gpu_device_open(&child->devices, device, &report))
             pair_fail(child, PAIR_REFUSED, 0, report.result[report.count - 1].why);
-        result = gpu_device_memory(device, child->piece, &rail->memory, &err);
+        result = gpu_device_memory(device, child->piece + PING_BYTES, &rail->memory, &err);
         for (int i = 0; i < UNDER_WAY && result == 0; i++)
             result = gpu_device_check(
                 device, device->cuda->event_create(&rail->event[i], CUDA_EVENT_DEFAULT),
@@ -201,7 +205,8 @@ static int pair_peer(const struct pair_child *child, uint32_t r)
 static void pair_begin(const struct pair_child *child, uint32_t r, size_t bytes, bool sends)
 {
     const struct pair_rail *rail = &child->rail[r];
-    void *memory = (void *)(uintptr_t)rail->memory, *stream = rail->device->stream;
+    uint64_t place = rail->memory + (bytes == PING_BYTES ? child->piece : 0); /* pings: behind it */
+    void *memory = (void *)(uintptr_t)place, *stream = rail->device->stream;
     int peer = pair_peer(child, r);
 
     pair_check(child,
@@ -315,6 +320,17 @@ static void pair_piece_begin(struct pair_child *child, uint64_t i)
     }
 }
 
+/* That pieces 1 to i took. */
+static uint64_t pair_time_ns(const struct pair_child *child, const struct pair_rail *rail,
+                             uint64_t i)
+{
+    int64_t now_ns = time_mono_ns();
+    double all = (double)(now_ns - child->began_ns) * (double)i / (double)(i + 1);
+    double least = 0.75 * all, took = (double)(now_ns - rail->first_ns);
+
+    return (uint64_t)MAX(took, least);
+}
+
 static void pair_piece_end(struct pair_child *child, uint64_t i)
 {
     struct err err = { "" };
@@ -332,15 +348,15 @@ static void pair_piece_end(struct pair_child *child, uint64_t i)
         gpu_device_leave(rail->device);
         if (i == 0)
             rail->first_ns = time_mono_ns();
-        record.ns = (uint64_t)(time_mono_ns() - rail->first_ns);
+        record.ns = pair_time_ns(child, rail, i);
         pair_put(child, &record);
     }
 }
 
-static void pair_pace(const struct pair_child *child, int64_t began_ns, uint64_t i)
+static void pair_pace(const struct pair_child *child, uint64_t i)
 {
     int64_t due_ns =
-        began_ns + (int64_t)((double)i * (double)child->piece * 1e9 / (double)child->rate);
+        child->began_ns + (int64_t)((double)i * (double)child->piece * 1e9 / (double)child->rate);
     const struct timespec due = time_spec(due_ns);
 
     if (child->sends)
@@ -349,12 +365,11 @@ static void pair_pace(const struct pair_child *child, int64_t began_ns, uint64_t
 
 static void pair_transfer(struct pair_child *child)
 {
-    int64_t began_ns = time_mono_ns();
-
+    child->began_ns = time_mono_ns();
     for (uint64_t i = 0; i < child->pieces; i++) {
         if (i >= UNDER_WAY)
             pair_piece_end(child, i - UNDER_WAY);
-        pair_pace(child, began_ns, i);
+        pair_pace(child, i);
         pair_piece_begin(child, i);
     }
     for (uint64_t i = child->pieces > UNDER_WAY ? child->pieces - UNDER_WAY : 0; i < child->pieces;
@@ -362,48 +377,62 @@ static void pair_transfer(struct pair_child *child)
         pair_piece_end(child, i);
 }
 
+static void pair_prepare(struct pair_child *child, const struct fabric_message *asked)
+{
+    uint64_t piece = MIN(asked->bytes / PIECES, PIECE_MAX);
+
+    child->rails = MIN(asked->flows, FABRIC_RAILS);
+    child->pings = MIN(asked->pings, PINGS_MAX);
+    child->sends = asked->type == FABRIC_SEND;
+    child->rate = asked->rate;
+    child->piece = MAX(piece, PIECE_MIN) & ~UINT64_C(4095);
+    child->pieces = asked->bytes / SLACK_PARTS * (SLACK_PARTS - 1) / child->piece;
+    child->pieces = MAX(child->pieces, 1);
+    if (child->sends && !pair_text_get(child, asked->text))
+        pair_fail(child, PAIR_REFUSED, 0, "an id of NCCL that cannot be read");
+}
+
+static void pair_run(struct pair_child *child)
+{
+    struct pair_record record = { .report = PAIR_ID };
+
+    pair_gpus_open(child);
+    if (!child->sends) {
+        pair_check(child, child->nccl.id_make(&child->id), "ncclGetUniqueId");
+        pair_text_put(child, record.text, sizeof(record.text));
+        pair_put(child, &record);
+    }
+    if (child->sends)
+        pair_fill(child);
+    pair_comms_open(child);
+    for (uint32_t r = 0; r < child->rails; r++)
+        pair_ping(child, r);
+    pair_transfer(child);
+    if (!child->sends)
+        pair_compare(child);
+    record = (struct pair_record){ .report = PAIR_DONE };
+    pair_put(child, &record);
+    for (uint32_t r = 0; r < child->rails; r++) /* so that what was sent leaves this process */
+        child->nccl.comm_destroy(child->rail[r].comm);
+}
+
 static void pair_child_run(const struct fabric_message *asked, bool shared, int fd, pid_t parent)
 {
     static struct pair_child child;
-    struct pair_record record = { .report = PAIR_ID };
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
     child.fd = fd;
     child.shared = shared;
-    child.rails = MIN(asked->flows, FABRIC_RAILS);
-    child.pings = MIN(asked->pings, PINGS_MAX);
-    child.sends = asked->type == FABRIC_SEND;
-    child.rate = asked->rate;
-    child.piece = MAX(MIN(asked->bytes / PIECES, PIECE_MAX), PIECE_MIN) & ~UINT64_C(4095);
-    child.pieces = MAX(asked->bytes / SLACK_PARTS * (SLACK_PARTS - 1) / child.piece, 1);
-    if (child.sends && !pair_text_get(&child, asked->text))
-        pair_fail(&child, PAIR_REFUSED, 0, "an id of NCCL that cannot be read");
-    pair_gpus_open(&child);
-    if (!child.sends) {
-        pair_check(&child, child.nccl.id_make(&child.id), "ncclGetUniqueId");
-        pair_text_put(&child, record.text, sizeof(record.text));
-        pair_put(&child, &record);
-    }
-    pair_comms_open(&child);
-    for (uint32_t r = 0; r < child.rails; r++)
-        pair_ping(&child, r);
-    if (child.sends)
-        pair_fill(&child);
-    pair_transfer(&child);
-    if (!child.sends)
-        pair_compare(&child);
-    record = (struct pair_record){ .report = PAIR_DONE };
-    pair_put(&child, &record);
-    for (uint32_t r = 0; r < child.rails; r++) /* so that what was sent leaves this process */
-        child.nccl.comm_destroy(child.rail[r].comm);
+    pair_prepare(&child, asked);
+    pair_run(&child);
     _exit(0);
 }
 
 /* ---- in the worker ---- */
 
-int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl_pair *ret,
+int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl_transfer *ret,
                     struct err *err)
 {
     pid_t parent = getpid(), pid;
@@ -421,12 +450,12 @@ int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl
         close(pipe_fd[0]);
         return err_set(err, -EAGAIN, "no process could be started for NCCL");
     }
-    *ret = (struct nccl_pair){ .pid = pid, .fd = pipe_fd[0], .rails = asked->flows };
+    *ret = (struct nccl_transfer){ .pid = pid, .fd = pipe_fd[0], .rails = asked->flows };
     return 0;
 }
 
 /* 1: a report; 0: the child has ended; -ETIMEDOUT, -ECANCELED: somebody wants it to stop. */
-static int pair_wait(const struct nccl_pair *pair, int stop_fd, int64_t until_ns,
+static int pair_wait(const struct nccl_transfer *pair, int stop_fd, int64_t until_ns,
                      struct pair_record *ret)
 {
     struct pollfd polls[2] = { { .fd = pair->fd, .events = POLLIN },
@@ -443,7 +472,7 @@ static int pair_wait(const struct nccl_pair *pair, int stop_fd, int64_t until_ns
     return -ECANCELED;
 }
 
-int nccl_pair_id(struct nccl_pair *pair, int stop_fd, int64_t until_ns, char *ret, size_t room,
+int nccl_pair_id(struct nccl_transfer *pair, int stop_fd, int64_t until_ns, char *ret, size_t room,
                  struct err *err)
 {
     struct pair_record record;
@@ -479,7 +508,7 @@ static void pair_result(const struct pair_record *record, uint32_t rails,
 }
 
 /* Until the child has ended, is late, or somebody stops it.  What has come counts. */
-static int pair_collect(struct nccl_pair *pair, const struct fabric_message *asked, int stop_fd,
+static int pair_collect(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                         struct fabric_message *results, struct err *err)
 {
     int64_t until_ns = time_mono_ns() + asked->wait_ns + NCCL_PAIR_START_NS;
@@ -501,12 +530,13 @@ static int pair_collect(struct nccl_pair *pair, const struct fabric_message *ask
                        (sends ? END_NS : 0);
         }
     }
-    for (uint32_t r = 0; r < pair->rails && !began && result != -ECANCELED; r++)
-        results->flow[r].error = result == -ETIMEDOUT ? ETIMEDOUT : EPROTO;
+    /* Stopped: the other side has failed, and reports why. */
+    for (uint32_t r = 0; r < pair->rails && (!began || result == -ECANCELED); r++)
+        results->flow[r].error = result == 0 ? EPROTO : (uint32_t)-result;
     return 0;
 }
 
-int nccl_pair_measure(struct nccl_pair *pair, const struct fabric_message *asked, int stop_fd,
+int nccl_pair_measure(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                       struct fabric_message *results, struct err *err)
 {
     int result;
@@ -526,7 +556,7 @@ int nccl_pair_measure(struct nccl_pair *pair, const struct fabric_message *asked
     return result;
 }
 
-void nccl_pair_end(struct nccl_pair *pair)
+void nccl_pair_end(struct nccl_transfer *pair)
 {
     const struct timespec nap = time_spec(5 * NS_PER_MS);
     int64_t until_ns = time_mono_ns() + END_NS;
@@ -542,5 +572,5 @@ void nccl_pair_end(struct nccl_pair *pair)
         nanosleep(&nap, NULL);
     }
     fd_clean(&pair->fd);
-    *pair = (struct nccl_pair){ .fd = -1 };
+    *pair = (struct nccl_transfer){ .fd = -1 };
 }

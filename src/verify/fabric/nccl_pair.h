@@ -17,7 +17,7 @@
 
 #define NCCL_PAIR_START_NS (20 * NS_PER_S) /* driver and NCCL take seconds on a large machine */
 
-struct nccl_pair {
+struct nccl_transfer {
     pid_t pid;
     int fd; /* what the child reports; -1: closed */
     uint32_t rails;
@@ -25,14 +25,14 @@ struct nccl_pair {
 };
 
 /* `shared`: also GPUs that other processes use.  `asked` is what the test asks for, within the limits of this node. */
-int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl_pair *ret,
+int nccl_pair_start(const struct fabric_message *asked, bool shared, struct nccl_transfer *ret,
                     struct err *err);
 /* Of the receiver: the text for the sender.  -ECANCELED: it cannot take part, with the reason; or `stop_fd` is readable. */
-int nccl_pair_id(struct nccl_pair *pair, int stop_fd, int64_t until_ns, char *ret, size_t room,
+int nccl_pair_id(struct nccl_transfer *pair, int stop_fd, int64_t until_ns, char *ret, size_t room,
                  struct err *err);
 /* Until all has been sent, the time of the transfer is over or `stop_fd` is readable.  -ECANCELED as above. */
-int nccl_pair_measure(struct nccl_pair *pair, const struct fabric_message *asked, int stop_fd,
+int nccl_pair_measure(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                       struct fabric_message *results, struct err *err);
-void nccl_pair_end(struct nccl_pair *pair);
+void nccl_pair_end(struct nccl_transfer *pair);
 
 #endif

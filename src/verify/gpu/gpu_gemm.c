@@ -99,7 +99,9 @@ static int gemm_time(struct gemm_gpu *gpu, enum gemm_kind kind, unsigned count,
 
 static unsigned gemm_count(double wanted_ms, double one_ms)
 {
-    return (unsigned)MAX(1.0, MIN((double)BEGUN_MAX, wanted_ms / MAX(one_ms, 1e-3)));
+    if (one_ms <= 0 || wanted_ms >= BEGUN_MAX * one_ms)
+        return BEGUN_MAX;
+    return wanted_ms > one_ms ? (unsigned)(wanted_ms / one_ms) : 1;
 }
 
 static int gemm_measure(struct gemm_gpu *gpu, enum gemm_kind kind, void *const event[2],

@@ -1,8 +1,9 @@
 /* gpu_heat.c - does a GPU under load run hotter or slower than its peers?
  *
  * All GPUs compute at once, as in training, since they share the air and the power of the machine: products of matrices by cuBLASLt
- * where that is present, else the kernel of gpu-arithmetic.  Clocks, power and temperature are read meanwhile.  A GPU that lowers its clocks because it is too hot is named in any case; one that is only hotter or slower
- * than the others of its model is named where there are three or more, and where it uses as much power as they do.
+ * where that is present, else the kernel of gpu-arithmetic.  Clocks, power and temperature are read meanwhile.  A GPU that lowers its
+ * clocks because it is too hot is named in any case; one that is only hotter or slower than the others of its model is named where there
+ * are three or more, and where it uses as much power as they do.
  *
  * Whether the temperature was steady at the end is reported; a burn that ended before that has not shown what it is for, so it is
  * unknown.
@@ -31,7 +32,7 @@
 #define BLOCKS_PER_SM 8
 #define LOOK_NS (500 * NS_PER_MS) /* at most between two looks */
 #define LOOKS 32                  /* at least, where the time allows */
-#define QUEUED 16 /* launches before the event and behind it, so that no GPU waits for us */
+#define QUEUED 16                 /* launches at once */
 #define STEADY_C                                                                                   \
     1.5 /* by which the mean of the last quarter of the time may be above that of the one before */
 #define QUARTERS 4
@@ -81,7 +82,7 @@ static int heat_launch(struct heat_gpu *gpu, struct err *err)
                              err);
 }
 
-/* Twice as much as is begun at once, with the event in the middle. */
+/* Begins as much as is still under way: when the event before it is over, only this is left, and more is begun. */
 static int heat_load(struct heat_gpu *gpu, struct err *err)
 {
     int result = gpu_device_enter(gpu->device, err);

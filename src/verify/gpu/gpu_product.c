@@ -116,7 +116,7 @@ void gpu_product_close(struct gpu_product *product)
         cublaslt_product_close(&product->product);
     for (size_t i = 0; i < COUNT(product->memory); i++)
         gpu_device_free(product->device, product->memory[i]);
-    *product = (struct gpu_product){ NULL };
+    *product = (struct gpu_product){ .device = NULL };
 }
 
 int gpu_product_begin(struct gpu_product *product, struct err *err)
