@@ -122,7 +122,7 @@ void child_signals(bool daemon)
 }
 
 /* Somebody may wait for the end of a pipe that we were given. */
-static void child_descriptors(int life)
+static void keeper_child_descriptors(int life)
 {
     if (life <= STDERR_FILENO) {
         closefrom(STDERR_FILENO + 1);
@@ -151,7 +151,7 @@ static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
     setrlimit(RLIMIT_NOFILE, &plan->files);
     child_environment(env, request->env_bytes);
     child_signals(daemon);
-    child_descriptors(daemon ? 0 : plan->life);
+    keeper_child_descriptors(daemon ? 0 : plan->life);
     if (command->path)
         execv(command->path, command->argv);
     else
