@@ -284,6 +284,9 @@ static void serve_request(struct serve *serve)
     } else if (request.ask == KEEPER_LEASE) {
         serve->lease_ns = request.until_ns;
         serve->lease_over = false;
+    } else if (request.ask == KEEPER_KILL) {
+        if (process_tree_has(serve->tree, request.pid))
+            kill(request.pid, SIGKILL);
     } else if (request.ask == KEEPER_PROMOTE) {
         process_tree_set_level(serve->tree, request.pid, TREE_RANKS);
         if (serve->lease_over)

@@ -393,7 +393,7 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r < 0)
         return r;
     if (launch->rendezvous && launch->daemons)
-        daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+        daemons_move(launch->daemons, launch->keeper, job_rendezvous_url(launch->rendezvous),
                      job_rendezvous_leads(launch->rendezvous));
     launch_log_open(launch);
     launch_orders_open(launch);

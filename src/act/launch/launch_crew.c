@@ -180,8 +180,10 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     struct err err = { "" };
     int64_t boot_ns = time_boot_ns();
     uint64_t number;
+    bool off = launch_policy_is_off(launch);
 
-    self->news = !crew->beats || state != self->state;
+    self->news = !crew->beats || state != self->state || off != self->off;
+    self->off = off;
     self->state = (uint8_t)state;
     if (state != MEMBER_IDLE)
         self->attempt = launch->run_dir.file.attempt;
@@ -260,7 +262,7 @@ static void crew_move(struct launch *launch, int64_t boot_ns)
     crew->moved_ns = boot_ns;
     crew->acked_ns = 0;
     crew->beats = 0;
-    daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+    daemons_move(launch->daemons, launch->keeper, job_rendezvous_url(launch->rendezvous),
                  job_rendezvous_leads(launch->rendezvous));
     output_message(launch->output, "the controller is lost; the launchers meet at %s now%s",
                    job_rendezvous_url(launch->rendezvous),

@@ -153,6 +153,7 @@ void launch_policy_open(struct launch *launch);  /* sends the table */
 void launch_policy_means(struct launch *launch); /* sends what changed: the kill switch, restarts */
 /* Right before something is done: false if the kill switch is on, with the reason. */
 bool launch_policy_allows(struct launch *launch, char *ret, size_t room);
+bool launch_policy_is_off(const struct launch *launch);           /* the kill switch is on here */
 bool launch_policy_ends(const struct launch *launch, int status); /* it means: do not restart */
 void launch_policy_print(struct launch *launch, const struct decision *decision);
 
