@@ -412,6 +412,8 @@ static void launch_close(struct launch *launch)
     daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
     launch_orders_close(launch);
+    if (launch->crew && launch_crew_is_over(launch))
+        job_rendezvous_over(launch->rendezvous);
     launch_crew_close(launch);
     job_rendezvous_close(launch->rendezvous);
     launch_warm_close(launch);

@@ -122,6 +122,15 @@ uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank)
     return launch->crew ? launch->crew->place.first + rank : rank;
 }
 
+/* Its end was ordered, and no scheduler starts it again under its name. */
+bool launch_crew_is_over(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    return crew_is_set(&crew->end) && crew->end.target == TARGET_RUN &&
+           (!crew->end.argument || !launch->plan->rejoin_ns);
+}
+
 bool launch_crew_leads(const struct launch *launch)
 {
     return !launch->crew || launch->crew->leads;

@@ -142,6 +142,7 @@ int launch_crew_status(const struct launch *launch, int own); /* `own`: of what 
 const char *launch_crew_why(const struct launch *launch);     /* NULL: nothing happened elsewhere */
 const struct layout_place *launch_crew_place(const struct launch *launch);
 uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank); /* of the first here: 0 */
+bool launch_crew_is_over(const struct launch *launch);     /* the run, for good; there is a crew */
 bool launch_crew_leads(const struct launch *launch);       /* reports the attempts of the run */
 bool launch_crew_reports_end(const struct launch *launch); /* of the run */
 int64_t launch_crew_mono_ns(const struct launch *launch);  /* by the run's clock */
