@@ -93,6 +93,7 @@ static const struct command *const commands[] = {
     &command_orders,
     &command_alert,
     &command_site_act,
+    &command_node_repair,
     &command_slurm_hook,
     NULL,
 };

@@ -279,7 +279,7 @@ static bool crew_waits_for_verdict(const struct policy *policy)
     bool suspect = false,
          elsewhere = crew_spares(policy) || policy->means.actions >> ACTION_REQUEUE & 1;
 
-    if (!crew->begun || policy->means.mode != POLICY_ACT || !elsewhere ||
+    if (!crew->begun || policy_mode(policy) != POLICY_ACT || !elsewhere ||
         crew->clock_ns - crew->since_ns >= CREW_VERDICT_NS || causes_are_settled(policy))
         return false;
     for (size_t i = 0; i < crew->count; i++)
@@ -564,6 +564,18 @@ uint32_t crew_spares(const struct policy *policy)
     for (size_t i = 0; crew && i < crew->count; i++)
         count += crew->member[i].slot == CREW_NO_SLOT && crew_is_fit(crew, &crew->member[i]);
     return count;
+}
+
+bool crew_is_off(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+
+    for (size_t i = 0; crew && i < crew->count; i++) {
+        if (crew->member[i].last.off && !crew->member[i].lost &&
+            crew->member[i].last.state != MEMBER_LEFT)
+            return true;
+    }
+    return false;
 }
 
 bool crew_has_node(const struct policy *policy, const char *node)

@@ -52,6 +52,7 @@ struct member {
         quorum; /* launchers without which no attempt starts: another controller may be there; 0: none is */
     char life_host[FACT_NAME]; /* address of its life socket, in numbers; "": none */
     uint16_t life_port;        /* 0: none */
+    bool off;                  /* the kill switch is on, as this launcher sees it */
 };
 
 static inline bool member_has_ranks(unsigned state)

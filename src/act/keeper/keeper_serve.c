@@ -122,7 +122,7 @@ void child_signals(bool daemon)
 }
 
 /* Somebody may wait for the end of a pipe that we were given. */
-static void child_descriptors(int life)
+static void keeper_child_descriptors(int life)
 {
     if (life <= STDERR_FILENO) {
         closefrom(STDERR_FILENO + 1);
@@ -151,7 +151,7 @@ static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
     setrlimit(RLIMIT_NOFILE, &plan->files);
     child_environment(env, request->env_bytes);
     child_signals(daemon);
-    child_descriptors(daemon ? 0 : plan->life);
+    keeper_child_descriptors(daemon ? 0 : plan->life);
     if (command->path)
         execv(command->path, command->argv);
     else
@@ -284,6 +284,9 @@ static void serve_request(struct serve *serve)
     } else if (request.ask == KEEPER_LEASE) {
         serve->lease_ns = request.until_ns;
         serve->lease_over = false;
+    } else if (request.ask == KEEPER_KILL) {
+        if (process_tree_has(serve->tree, request.pid))
+            kill(request.pid, SIGKILL);
     } else if (request.ask == KEEPER_PROMOTE) {
         process_tree_set_level(serve->tree, request.pid, TREE_RANKS);
         if (serve->lease_over)

@@ -393,7 +393,7 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r < 0)
         return r;
     if (launch->rendezvous && launch->daemons)
-        daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+        daemons_move(launch->daemons, launch->keeper, job_rendezvous_url(launch->rendezvous),
                      job_rendezvous_leads(launch->rendezvous));
     launch_log_open(launch);
     launch_orders_open(launch);
@@ -412,6 +412,8 @@ static void launch_close(struct launch *launch)
     daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
     launch_orders_close(launch);
+    if (launch->crew && launch_crew_is_over(launch))
+        job_rendezvous_over(launch->rendezvous);
     launch_crew_close(launch);
     job_rendezvous_close(launch->rendezvous);
     launch_warm_close(launch);

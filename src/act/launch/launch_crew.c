@@ -122,6 +122,15 @@ uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank)
     return launch->crew ? launch->crew->place.first + rank : rank;
 }
 
+/* Its end was ordered, and no scheduler starts it again under its name. */
+bool launch_crew_is_over(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    return crew_is_set(&crew->end) && crew->end.target == TARGET_RUN &&
+           (!crew->end.argument || !launch->plan->rejoin_ns);
+}
+
 bool launch_crew_leads(const struct launch *launch)
 {
     return !launch->crew || launch->crew->leads;
@@ -180,8 +189,10 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     struct err err = { "" };
     int64_t boot_ns = time_boot_ns();
     uint64_t number;
+    bool off = launch_policy_is_off(launch);
 
-    self->news = !crew->beats || state != self->state;
+    self->news = !crew->beats || state != self->state || off != self->off;
+    self->off = off;
     self->state = (uint8_t)state;
     if (state != MEMBER_IDLE)
         self->attempt = launch->run_dir.file.attempt;
@@ -260,7 +271,7 @@ static void crew_move(struct launch *launch, int64_t boot_ns)
     crew->moved_ns = boot_ns;
     crew->acked_ns = 0;
     crew->beats = 0;
-    daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+    daemons_move(launch->daemons, launch->keeper, job_rendezvous_url(launch->rendezvous),
                  job_rendezvous_leads(launch->rendezvous));
     output_message(launch->output, "the controller is lost; the launchers meet at %s now%s",
                    job_rendezvous_url(launch->rendezvous),

@@ -293,6 +293,8 @@ static void act_settings(struct site *site, int64_t now_ns)
                          &err);
     if (r == 0)
         r = site_log_set(site->nodes, SITE_VERIFY_AT_ONCE, site->settings.verify_at_once, &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_REPAIR, site->settings.repair, &err);
     if (r < 0)
         site_nodes_failed(site, r, &err);
 }

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "policy/policy_private.h"
 #include "policy/test/scene.h"
 
 #define LEASE_NS (10 * NS_PER_S)
@@ -709,6 +710,27 @@ static void after_an_error_of_a_node_the_verdict_is_waited_for(void **state)
     assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n2");
 }
 
+/* The kill switch of any of the nodes is that of the run: also of one that waits as a spare. */
+static void the_kill_switch_of_one_launcher_is_for_all(void **state)
+{
+    struct scene *scene = *state;
+    const struct policy_means means = { .mode = POLICY_ACT };
+
+    policy_take_means(scene->policy, &means);
+    two_run(scene);
+    assert_int_equal(policy_mode(scene->policy), POLICY_ACT);
+    scene->member[2].off = true;
+    passes(scene, 1, NULL);
+    assert_int_equal(policy_mode(scene->policy), POLICY_OFF);
+    scene->member[2].off = false;
+    passes(scene, 1, NULL);
+    assert_int_equal(policy_mode(scene->policy), POLICY_ACT);
+    scene->member[2].off = true;
+    passes(scene, 1, NULL);
+    passes(scene, 12, &scene->member[2]); /* it is lost */
+    assert_int_equal(policy_mode(scene->policy), POLICY_ACT);
+}
+
 static void fails_first_on(struct scene *scene, uint32_t attempt, const char *node)
 {
     struct verdict verdict = { .kind = VERDICT_CRASH, .node_count = 1 };
@@ -848,6 +870,7 @@ int main(void)
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
         SCENE(a_controller_that_was_away_does_not_find_who_was_lost_before),
+        SCENE(the_kill_switch_of_one_launcher_is_for_all),
         SCENE(nobody_waits_for_a_node_that_has_ended),
         SCENE(only_attempts_that_get_no_further_are_put_off),
         SCENE(a_launcher_that_follows_one_that_ended_is_there),
