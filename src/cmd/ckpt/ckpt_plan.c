@@ -42,7 +42,7 @@ static const struct opt plan_opts[] = {
     { "node-mtbf", 0, OPT_DURATION, offsetof(struct plan_options, node_failure_ns), "TIME",
       "the same of one node, such as 400d; the job fails that much more often", NULL, false },
     { "restart", 0, OPT_DURATION, offsetof(struct plan_options, restart_ns), "TIME",
-      "from a failure until the training goes on, default 5m", NULL, false },
+      "from a failure until training continues, default 5m", NULL, false },
     { "step", 0, OPT_DURATION, offsetof(struct plan_options, step_ns), "TIME",
       "one step of the training, to give the interval in steps", NULL, false },
     { "images", 0, OPT_U32, offsetof(struct plan_options, images), "N",

@@ -620,7 +620,7 @@ const struct command command_request_inspect = {
 const struct command command_request_verify = {
     .name = "request verify",
     .operands = "NODE",
-    .summary = "ask the daemon of a node for health checks while nobody uses the node",
+    .summary = "ask the daemon of a node for health checks while no job uses it",
     .details =
         "Needs the administrator's token of the site's controller.  Exits 0 if the checks were "
         "done, whatever\ntheir results, 1 if not, 3 if that is not known.",
