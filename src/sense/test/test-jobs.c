@@ -239,7 +239,7 @@ static void a_slow_disk_without_files_of_jobs_is_no_fault(void **state)
         step(&stage);
         put_disks(&stage, done += 100, ms += 90000);
         step(&stage);
-    } while (found(&stage, FINDING_STORAGE, "nvme0n1")->severity != FINDING_INFO && done < 200000);
+    } while (found(&stage, FINDING_STORAGE, "nvme0n1")->severity != FINDING_INFO && done < 600000);
     assert_int_equal(found(&stage, FINDING_STORAGE, "nvme0n1")->severity, FINDING_INFO);
     assert_non_null(strstr(found(&stage, FINDING_STORAGE, "nvme0n1")->text, "no file of a job"));
     assert_int_equal(found(&stage, FINDING_STORAGE, "nvme1n1")->severity, FINDING_WARN);
