@@ -327,10 +327,10 @@ static void look_fields(struct nvml_look *look)
 
 int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, struct err *err)
 {
-    struct nvml_sample sample = { 0 };
-    struct nvml_look look = { .nvml = nvml, .sample = &sample };
+    struct nvml_look look = { .nvml = nvml, .sample = ret };
     int result = nvml->gpu(gpu, &look.gpu);
 
+    *ret = (struct nvml_sample){ 0 };
     if (result != RESULT_SUCCESS)
         return nvml_check(nvml, result, NULL, err);
     look_clock(&look, NVML_TEMPERATURE_C, nvml->temperature, SENSOR_GPU);
@@ -352,11 +352,7 @@ int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, st
     look_u32(&look, NVML_PCIE_REPLAYS, nvml->pcie_replays);
     look_fields(&look);
     look_margins(&look);
-    result = nvml_check(nvml, look.finding, NULL, err);
-    if (result < 0)
-        return result;
-    *ret = sample;
-    return 0;
+    return nvml_check(nvml, look.finding, NULL, err);
 }
 
 bool nvml_has(const struct nvml_sample *sample, enum nvml_value value)

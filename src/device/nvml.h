@@ -76,7 +76,7 @@ void nvml_close(struct nvml *nvml); /* NULL is allowed */
 int nvml_driver_version(const struct nvml *nvml, char *ret, unsigned room, struct err *err);
 int nvml_count(const struct nvml *nvml, unsigned *ret, struct err *err);
 /* Both return -ENODEV when the GPU has fallen off its bus, -ENOTRECOVERABLE when it must be reset, -ETIMEDOUT when it does
- * not answer: findings about that GPU, not about us.
+ * not answer: findings about that GPU, not about us.  A sample is then what was read before.
  */
 int nvml_identify(const struct nvml *nvml, unsigned gpu, struct nvml_identity *ret,
                   struct err *err);

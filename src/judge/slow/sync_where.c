@@ -107,9 +107,9 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
     uint32_t nodes = judge->model.nodes, left = 0;
     CLEAN(free_clean) uint8_t *mark = calloc(2 * (size_t)nodes + 1, 1);
     uint8_t *candidate = mark ? mark + nodes : NULL;
-    struct sync_place place = { .node = MODEL_NONE, .comm = MODEL_NONE };
     double clear;
 
+    *ret = (struct sync_place){ .node = MODEL_NONE, .comm = MODEL_NONE };
     if (!mark)
         return -ENOMEM;
     memset(candidate, 1, nodes);
@@ -123,24 +123,19 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
             if (link->slow && sync_excess_ms(link) < clear)
                 continue;
             if (sound && sync_is_peer(judge, link))
-                sync_place_sound(judge, sync_link_nodes(judge, link, mark), mark, candidate,
-                                 &place);
+                sync_place_sound(judge, sync_link_nodes(judge, link, mark), mark, candidate, ret);
             else if (!sound)
-                place_slow(judge, link, sync_link_nodes(judge, link, mark), mark, candidate,
-                           &place);
+                place_slow(judge, link, sync_link_nodes(judge, link, mark), mark, candidate, ret);
         }
     }
     for (uint32_t node = 0; node < nodes; node++) {
         if (candidate[node] && left++ == 0)
-            place.node = node;
+            ret->node = node;
     }
     /* Without a sound link beside it, any of its nodes may be the one. */
-    if (left != 1 || place.between_nodes == 0 || place.peers_between == 0)
-        place.node = MODEL_NONE;
-    if (!place.slow)
-        return -ENOENT;
-    *ret = place;
-    return 0;
+    if (left != 1 || ret->between_nodes == 0 || ret->peers_between == 0)
+        ret->node = MODEL_NONE;
+    return ret->slow ? 0 : -ENOENT;
 }
 
 /* ---- in words ---- */
