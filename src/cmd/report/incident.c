@@ -146,7 +146,7 @@ static int incident_main(int argc, char **argv)
         argc -= first;
     }
     if (!id) {
-        log_error("which verdict? usage: lockstep incident VERDICT; lockstep why prints ids");
+        log_error("expected a verdict: lockstep incident VERDICT; lockstep why prints their ids");
         return 2;
     }
     return incident_print(id, &settings);

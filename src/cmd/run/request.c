@@ -144,7 +144,9 @@ static int access_find_node(const struct request_options *options, const char *w
                             struct access *ret, struct err *err)
 {
     if (!options->control.url)
-        return err_set(err, -EINVAL, "--control is missing: a site's controller asks its nodes");
+        return err_set(
+            err, -EINVAL,
+            "needs --control URL or LOCKSTEP_CONTROL: the site's controller asks its nodes");
     if (strlen(what) >= sizeof(ret->run))
         return err_set(err, -EINVAL, "'%.63s...' is not a node name", what);
     strcpy(ret->run, what);

@@ -187,7 +187,7 @@ static int nodes_run(int argc, char **argv)
     if (result < 0)
         return OPT_EXIT(result);
     if (!settings.site.control) {
-        log_error("--control is missing: a site's controller knows its nodes");
+        log_error("needs --control URL or LOCKSTEP_CONTROL: the site's controller knows its nodes");
         return 2;
     }
     result = nodes_list(&settings, &err);
@@ -328,7 +328,8 @@ static int nodes_main(const struct command *command, int argc, char **argv, cons
         return 2;
     }
     if (!settings.site.control) {
-        log_error("--control is missing: a site's controller takes its nodes out");
+        log_error(
+            "needs --control URL or LOCKSTEP_CONTROL: the site's controller takes its nodes out");
         return 2;
     }
     if (settings.when && strcmp(settings.when, "idle") != 0 &&
