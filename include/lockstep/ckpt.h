@@ -136,6 +136,10 @@ struct lockstep_ckpt_settings {
      * file, on disks of the machine, 8 on file systems that machines share.  At most 4096.
      */
     uint32_t verify_parts;
+    /* Seconds for which a save waits for those of the other ranks; then it has failed.  0: 600.  A rank that skips or cancels a save
+     * and does not save this step after all within 30 seconds tells the others, whose save then fails at once.
+     */
+    uint32_t commit_s;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,
@@ -266,6 +270,19 @@ struct lockstep_ckpt_spans {
 /* -ENODATA: no save has come so far. */
 LOCKSTEP_API int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt,
                                          struct lockstep_ckpt_spans *ret);
+
+/* What other programs took for their copies of a point. */
+struct lockstep_ckpt_copies {
+    size_t size; /* sizeof(struct lockstep_ckpt_copies) */
+    /* To another node (lockstep ckpt serve and mirror), to an object store (lockstep ckpt push).  0: there is none so far; 1: it is
+     * not known what it took.
+     */
+    uint64_t replicate_ns, upload_ns;
+};
+
+/* Looks into the directory.  -ENOENT: this start of the job has no point of that step there. */
+LOCKSTEP_API int lockstep_ckpt_copies_get(struct lockstep_ckpt *ckpt, uint64_t step,
+                                          struct lockstep_ckpt_copies *ret);
 
 /* ---- restoring ---- */
 

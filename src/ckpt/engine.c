@@ -18,6 +18,7 @@
 #include "ckpt/store/point.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "core/time.h"
 
 const char *lockstep_ckpt_version(void)
 {
@@ -36,6 +37,7 @@ int engine_result(struct lockstep_ckpt *ckpt, int result)
     return result;
 }
 
+#define COMMIT_S 600
 #define HOLD_MOST_S 86400u
 
 /* ---- open and close ---- */
@@ -100,6 +102,7 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
     own->world = own->world ? own->world : 1;
     own->group = own->group ? own->group : own->world;
     own->deadline_s = own->deadline_s ? own->deadline_s : 30;
+    own->commit_s = own->commit_s ? own->commit_s : COMMIT_S;
     if (own->world > CKPT_RANKS_MAX || own->rank >= own->world || own->group > own->world)
         return err_set(err, -EINVAL,
                        "rank %" PRIu32 " of %" PRIu32 ", group of %" PRIu32 ": not valid",
@@ -480,6 +483,35 @@ int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_spa
     size = MIN(ret->size, sizeof(*ret));
     ckpt->spans.size = size;
     memcpy(ret, &ckpt->spans, size);
+    return engine_result(ckpt, 0);
+}
+
+static uint64_t engine_copy_ns(int point_fd, const char *place, uint64_t job)
+{
+    uint64_t us;
+
+    return point_was_copied(point_fd, place, job, &us) ? MAX(us * (uint64_t)NS_PER_US, 1) : 0;
+}
+
+int lockstep_ckpt_copies_get(struct lockstep_ckpt *ckpt, uint64_t step,
+                             struct lockstep_ckpt_copies *ret)
+{
+    struct lockstep_ckpt_copies copies = { .size = 0 };
+    CLEAN(fd_clean) int fd = -1;
+    char name[64];
+
+    if (!ckpt)
+        return -ENODEV;
+    if (!ret || ret->size < sizeof(size_t))
+        return err_set(&ckpt->err, -EINVAL, "copies without a size");
+    snprintf(name, sizeof(name), "step-%" PRIu64, step);
+    fd = openat(ckpt->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(&ckpt->err, -errno, "%s: %m", name);
+    copies.replicate_ns = engine_copy_ns(fd, POINT_PEER, ckpt->settings.job);
+    copies.upload_ns = engine_copy_ns(fd, POINT_STORE, ckpt->settings.job);
+    copies.size = MIN(ret->size, sizeof(copies));
+    memcpy(ret, &copies, copies.size);
     return engine_result(ckpt, 0);
 }
 

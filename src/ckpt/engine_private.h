@@ -60,6 +60,7 @@ struct lockstep_ckpt {
     int64_t fence_ns;
     uint64_t fenced_step;                               /* of the last save */
     uint64_t number, stored, written, verified, failed; /* saves; numbers begin at 1 */
+    unsigned skips; /* that were sent since the writer's last answer */
     char failure[256];
 };
 
@@ -97,5 +98,7 @@ void writer_link_drain(struct lockstep_ckpt *ckpt,
                        int timeout_ms); /* takes what the writer has sent */
 void writer_link_bye(struct lockstep_ckpt *ckpt);
 int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err);
+/* Tells the ranks that share the directory that this one does not save the step. */
+void writer_link_skip(struct lockstep_ckpt *ckpt, uint64_t step, const char *why);
 
 #endif

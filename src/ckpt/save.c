@@ -398,7 +398,10 @@ int lockstep_ckpt_save_begin(struct lockstep_ckpt *ckpt, uint64_t step)
     if (!ckpt)
         return -ENODEV;
     result = save_start(ckpt, step, &ckpt->err);
-    ckpt->status.skipped += result < 0;
+    if (result < 0) {
+        ckpt->status.skipped++;
+        writer_link_skip(ckpt, step, ckpt->err.text);
+    }
     return engine_result(ckpt, result);
 }
 
@@ -415,6 +418,7 @@ static int save_copies_end(struct lockstep_ckpt *ckpt, unsigned image)
     ckpt->status.failed++;
     snprintf(ckpt->failure, sizeof(ckpt->failure), "step %" PRIu64 ": %.200s",
              ckpt->image[image].save.step, ckpt->err.text);
+    writer_link_skip(ckpt, ckpt->image[image].save.step, ckpt->err.text);
     return result;
 }
 
@@ -459,6 +463,7 @@ int lockstep_ckpt_cancel(struct lockstep_ckpt *ckpt, const char *why)
     ckpt->status.cancelled++;
     snprintf(ckpt->failure, sizeof(ckpt->failure), "step %" PRIu64 ": %s",
              ckpt->image[image].save.step, why ? why : "cancelled");
+    writer_link_skip(ckpt, ckpt->image[image].save.step, why ? why : "cancelled");
     return engine_result(ckpt, 0);
 }
 
@@ -474,7 +479,7 @@ static bool save_is_copied(const struct lockstep_ckpt *ckpt, enum lockstep_ckpt_
     fd = openat(ckpt->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd >= 0 &&
            point_was_copied(fd, stage == LOCKSTEP_CKPT_REPLICATED ? POINT_PEER : POINT_STORE,
-                            ckpt->settings.job);
+                            ckpt->settings.job, NULL);
 }
 
 /* Other programs have to do something for it. */

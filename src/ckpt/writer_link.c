@@ -25,6 +25,8 @@
 
 #define PROGRAM "lockstep-ckpt-writer"
 #define RESPAWNS 3
+#define SKIPS_SENT                                                                                 \
+    32 /* to a writer that does not answer: it may be stopped, and the socket has little room */
 extern char **environ;
 
 /* The file that this code was loaded from. */
@@ -138,6 +140,7 @@ int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err)
                                             .no_verify = settings->no_verify,
                                             .hold_s = settings->arena_hold_s,
                                             .verify_parts = settings->verify_parts,
+                                            .commit_s = settings->commit_s,
                                             .job = settings->job,
                                             .bytes_per_s = settings->bytes_per_s,
                                             .keep_every = settings->keep_every,
@@ -159,6 +162,23 @@ int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err
 
     message.save = ckpt->image[image].save;
     return message_send(ckpt->socket, &message, NULL, err);
+}
+
+void writer_link_skip(struct lockstep_ckpt *ckpt, uint64_t step, const char *why)
+{
+    const struct lockstep_ckpt_settings *settings = &ckpt->settings;
+    struct message message = { .type = MESSAGE_SKIP };
+
+    if (ckpt->socket < 0 || settings->group < 2 || step == UINT64_MAX ||
+        ckpt->skips++ >= SKIPS_SENT)
+        return;
+    message.skip = (struct message_skip){ .rank = settings->rank,
+                                          .world = settings->world,
+                                          .group = settings->group,
+                                          .job = settings->job,
+                                          .step = step };
+    snprintf(message.skip.why, sizeof(message.skip.why), "%s", why);
+    message_send(ckpt->socket, &message, (const int[]){ ckpt->dir_fd, ckpt->dir_fd }, NULL);
 }
 
 int lockstep_ckpt_complete(struct lockstep_ckpt *ckpt, uint64_t step)
@@ -206,6 +226,7 @@ static void writer_event_take(struct lockstep_ckpt *ckpt, const struct message_e
 {
     struct lockstep_ckpt_status *status = &ckpt->status;
 
+    ckpt->skips = 0;
     status->writer_pid = event->pid;
     status->writer_cpu_ns = event->cpu_ns;
     if (event->type == EVENT_RELEASED) {

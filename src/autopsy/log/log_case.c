@@ -154,6 +154,21 @@ static bool log_is_with(const struct log_item *outside, const struct log_item *i
            (!a->real_ns || !b->real_ns || b->real_ns - a->real_ns <= OUTSIDE_NS);
 }
 
+/* Slurm tells of a process that lacked memory when the step ends, behind its word that it cancelled the job. */
+static bool log_is_for_memory(const struct log_case *of, const struct log_item *outside)
+{
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+
+        if (event->kind == LOG_EVENT_ERROR && event->layer == LAYER_HOST_MEMORY &&
+            event->confidence >= 90 && event->log == outside->event->log &&
+            event->part == outside->event->part && event->line > outside->event->line &&
+            event->line <= outside->event->line + OUTSIDE_LINES)
+            return strstr(outside->event->cause, "cancelled") != NULL;
+    }
+    return false;
+}
+
 /* What is killed after the job was cancelled was killed by that. */
 static void log_prefer_outside(struct log_case *of)
 {
@@ -161,6 +176,13 @@ static void log_prefer_outside(struct log_case *of)
 
     for (size_t i = 0; i < of->items && !outside; i++)
         outside = of->item[i].event->kind == LOG_EVENT_OUTSIDE ? &of->item[i] : NULL;
+    if (outside && log_is_for_memory(of, outside)) {
+        for (size_t i = 0; i < of->items; i++) {
+            if (of->item[i].event->kind == LOG_EVENT_OUTSIDE)
+                of->item[i].strength = LOG_NO_CAUSE;
+        }
+        return;
+    }
     for (size_t i = 0; i < of->items && outside; i++) {
         struct log_item *item = &of->item[i];
         const struct log_event *event = item->event;
@@ -249,7 +271,7 @@ static int log_case_init(struct log_case *of, const struct logs *logs, const cha
     for (size_t i = 0; i < logs->events; i++) {
         const struct log_event *event = &logs->event[i];
 
-        if (event->kind >= LOG_EVENT_IDENTITY || !log_is_of_its_time(of, event))
+        if (event->kind >= LOG_EVENT_IDENTITY || event->mention || !log_is_of_its_time(of, event))
             continue;
         of->item[of->items++] = (struct log_item){
             .event = event,

@@ -391,6 +391,7 @@ static void signals_nodes_step(struct judge_state *judge, struct signals *signal
     struct detect_rule rule =
         judge_state_rule(judge, judge->model.nodes,
                          signal_least(judge, SIGNAL_CPU) * judge->limits.verdict_explains);
+    struct detect_kin kin = { 0 };
 
     if (judge->history.count <= judge->limits.verdict_warm_up ||
         !signals_nodes_room(judge, signals))
@@ -405,6 +406,9 @@ static void signals_nodes_step(struct judge_state *judge, struct signals *signal
             signals->starved_ms[node] =
                 MAX(signals->starved_ms[node], (double)split_starved_ns(split) / 1e6);
     }
+    for (uint32_t node = 0; node < signals->nodes; node++)
+        detect_kin_add(&kin, detect_past_noise(&signals->node[node]));
+    rule.noise = detect_kin_noise(&kin);
     for (uint32_t node = 0; node < signals->nodes; node++) {
         if (signals->starved_ms[node] >= 0)
             detect_past_put(&signals->node[node], signals->starved_ms[node], &rule);

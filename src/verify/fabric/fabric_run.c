@@ -16,6 +16,7 @@
 #include "core/clean.h"
 #include "core/text.h"
 #include "core/time.h"
+#include "verify/fabric/nccl_pair.h"
 
 #define ANSWER_NS (5 * NS_PER_S) /* beyond what a transfer may take */
 #define CONNECT_NS (5 * NS_PER_S)
@@ -440,12 +441,19 @@ static void fabric_flows_ask(const struct fabric_run *run, const struct fabric_n
     for (uint32_t i = 0; i < ret->flows; i++)
         ret->flow[i] = (struct fabric_flow){ .rail = i % rails };
     ret->tool = settings->tool;
+    ret->text[0] = '\0';
     ret->time_ns = settings->time_ns;
     ret->wait_ns = settings->wait_ns;
     ret->pings = settings->pings;
     ret->rate = (uint64_t)rate;
     /* A quarter more than the time takes: the receiver ends it, the sender must not end before. */
     ret->bytes = (uint64_t)(rate * (double)settings->time_ns / 1e9 * 1.25) + 65536;
+}
+
+/* That driver and NCCL take before a transfer begins. */
+static int64_t fabric_nccl_ns(const struct fabric_run *run)
+{
+    return run->settings.tool == FABRIC_NCCL ? NCCL_PAIR_START_NS : 0;
 }
 
 static int fabric_turn_prepare(struct fabric_run *run, const struct fabric_turn *turn,
@@ -461,7 +469,7 @@ static int fabric_turn_prepare(struct fabric_run *run, const struct fabric_turn 
         asked->type = FABRIC_RECEIVE;
         fabric_node_ask(receiver, asked, FABRIC_READY);
     }
-    return fabric_run_collect(run, time_mono_ns() + ANSWER_NS);
+    return fabric_run_collect(run, time_mono_ns() + ANSWER_NS + fabric_nccl_ns(run));
 }
 
 static void fabric_turn_start(struct fabric_run *run, const struct fabric_turn *turn,
@@ -476,6 +484,7 @@ static void fabric_turn_start(struct fabric_run *run, const struct fabric_turn *
             continue;
         fabric_flows_ask(run, sender, receiver, asked);
         asked->type = FABRIC_SEND;
+        memcpy(asked->text, receiver->answer->text, sizeof(asked->text));
         for (uint32_t f = 0; f < asked->flows && f < receiver->answer->flows; f++) {
             asked->flow[f].port = receiver->answer->flow[f].port;
             memcpy(asked->flow[f].address, receiver->rail[asked->flow[f].rail],
@@ -511,7 +520,8 @@ static void fabric_turn_stop(struct fabric_run *run, const struct fabric_turn *t
 static int fabric_turn_collect(struct fabric_run *run, const struct fabric_turn *turn)
 {
     CLEAN(free_clean) struct pollfd *polls = calloc(run->nodes + 1, sizeof(*polls));
-    int64_t until = time_mono_ns() + 2 * run->settings.wait_ns + run->settings.time_ns + ANSWER_NS;
+    int64_t until = time_mono_ns() + 2 * run->settings.wait_ns + run->settings.time_ns + ANSWER_NS +
+                    fabric_nccl_ns(run);
 
     if (run->settings.tool == FABRIC_PERFTEST) /* two programs for each rail, one after the other */
         until += (int64_t)run->shape.rails * 2 *

@@ -56,6 +56,7 @@ struct kernel_event {
 struct kernel_reader {
     uint16_t head[256]; /* rules by the first two characters of their words: 1 + index, 0: none */
     uint16_t next[512]; /* further rules with the same characters */
+    uint16_t subject[128];   /* who may begin a line, by first character */
     char gpu[KERNEL_DEVICE]; /* of the last "The NVIDIA GPU ..." line */
     char sxid_device[KERNEL_DEVICE];
     uint32_t sxid_code; /* whose data lines may follow */

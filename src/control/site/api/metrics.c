@@ -264,6 +264,16 @@ static void metrics_put_saves(const struct site *site, struct buf *out)
     }
 }
 
+static double metrics_replicate_of(const struct run_summary *summary)
+{
+    return summary->copied.replicate_us ? (double)summary->copied.replicate_us / 1e6 : -1;
+}
+
+static double metrics_upload_of(const struct run_summary *summary)
+{
+    return summary->copied.upload_us ? (double)summary->copied.upload_us / 1e6 : -1;
+}
+
 static double metrics_saves_of(const struct run_summary *summary)
 {
     return (double)summary->saves;
@@ -578,6 +588,12 @@ void metrics_put(const struct site *site, struct buf *out)
     metrics_put_runs(site, out, "run_checkpoint_saves_total", "counter",
                      "Saves of single ranks that were read back.", metrics_saves_of);
     metrics_put_saves(site, out);
+    metrics_put_runs(site, out, "run_checkpoint_replicate_seconds", "gauge",
+                     "Time that the newest copy of a checkpoint to another node took.",
+                     metrics_replicate_of);
+    metrics_put_runs(site, out, "run_checkpoint_upload_seconds", "gauge",
+                     "Time that the newest copy of a checkpoint to an object store took.",
+                     metrics_upload_of);
     metrics_put_runs(site, out, "run_goodput_ratio", "gauge",
                      "Productive share of all GPU-seconds of a run.", metrics_goodput_of);
     metrics_put_limits(site, out);

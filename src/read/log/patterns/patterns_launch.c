@@ -53,6 +53,15 @@ const struct log_pattern patterns_launch[] = {
     SIGNAL("SIGSEGV received at time", LAYER_USER_CODE, 88, "segmentation fault", ADVICE_STACK,
            NULL),
 
+    SIGNAL("*** SIGSEGV (@*received by PID", LAYER_USER_CODE, 88, "segmentation fault",
+           ADVICE_STACK, NULL),
+    SIGNAL("*** SIGBUS (@*received by PID", LAYER_HOST_MEMORY, 85, "bus error (SIGBUS)", ADVICE_BUS,
+           NULL),
+    SIGNAL("*** SIGFPE (@*received by PID", LAYER_USER_CODE, 85, "floating point exception",
+           ADVICE_STACK, NULL),
+    SIGNAL("*** SIGILL (@*received by PID", LAYER_FRAMEWORK, 85,
+           "illegal instruction: the program was built for another CPU", ADVICE_CPU, NULL),
+
     EXIT("exits with return code = ", read_deepspeed),
     EXIT("terminated with signal SIG", read_spawned),
     EXIT("terminated with exit code #", read_spawned),

@@ -566,6 +566,8 @@ bool read_completed(const struct log_line *line, struct log_event *event)
         if (pattern_fits(bad[i], line->text, line->end, NULL))
             return false;
     }
+    if (line_number_after(line, "xit code", 0) || line_number_after(line, "xit status", 0))
+        return false;
     event->value = 0;
     return true;
 }
