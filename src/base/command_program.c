@@ -57,7 +57,7 @@ static const struct command *command_find(const struct command_program *program,
 }
 
 /* "  bench control, ckpt, probe", in lines of LINE_WIDTH; `column` is where the one before ended, 0: there is none. */
-static size_t list_name(const struct command *command, size_t column, FILE *out)
+static size_t list_command_name(const struct command *command, size_t column, FILE *out)
 {
     const char *space = strchr(command->name, ' ');
     const char *name = column && space ? space + 1 : command->name;
@@ -88,7 +88,7 @@ static void list_commands(const struct command_program *program, const char *gro
         if (!topic || !topic->brief)
             fprintf(out, "  %-" NAME_WIDTH "s  %s\n", command->name, command->summary);
         else
-            column = list_name(command, column, out);
+            column = list_command_name(command, column, out);
     }
     fputs(column ? "\n" : "", out);
 }

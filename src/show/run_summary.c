@@ -399,8 +399,8 @@ static void summary_print_unseen(const struct run_summary *summary, FILE *out)
           "steps arrived without operations, because their agents could not reach the controller: "
           "only their losses, "
           "norms and digests were judged" },
-        { summary->torn_steps, "step lacks some of its records",
-          "steps lack some of their records" },
+        { summary->torn_steps, "step is missing some of its records",
+          "steps are missing some of their records" },
         { summary->untimed_steps,
           "step has operations without times (all-to-all on NCCL): only their launches were "
           "observed, "

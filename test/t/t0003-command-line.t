@@ -56,6 +56,10 @@ awk -F '\t' '$1 == "command" { print $2 }' "$TAP/table" >"$TAP/commands"
 sort "$TAP/commands" >"$TAP/sorted"
 cmp -s "$TAP/sorted" "$TAP/listed"
 tap_result $? "help lists each of them once" "$(diff "$TAP/sorted" "$TAP/listed")"
+awk -F '\t' '$1 == "option" && $3 == "json" { print $2 }' "$TAP/table" | sort >"$TAP/answer"
+comm -23 "$TAP/sorted" "$TAP/answer" | tr '\n' ',' >"$TAP/silent"
+is "each has --json, but daemons, a screen, what sends, and text for a shell" "$(cat "$TAP/silent")" \
+    'agent,ckpt serve,completion,control,fabric serve,relay,run,send,top,'
 while read -r name; do
     # shellcheck disable=SC2086 # "bench probe" is two words
     ok "help $name" "$LOCKSTEP" help $name

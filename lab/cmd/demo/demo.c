@@ -170,6 +170,19 @@ static void demo_progress_show(struct screen *screen)
     screen->line_open = true;
 }
 
+/* What `lockstep run` writes, between the trainer's lines. */
+static void demo_messages_show(struct screen *screen, int fd)
+{
+    char text[4096];
+    ssize_t size;
+
+    while (fd >= 0 && (size = read(fd, text, sizeof(text))) > 0) {
+        demo_line_clear(screen);
+        fflush(stdout);
+        fwrite(text, 1, (size_t)size, stderr);
+    }
+}
+
 static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *err)
 {
     struct log_follow_calls calls = { .verdict = screen->quiet ? NULL : demo_on_verdict,
@@ -184,6 +197,7 @@ static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *
 
         clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
         going = demo_run_tick(demo, err);
+        demo_messages_show(screen, demo->messages_fd);
         if (stopped && !asked) {
             demo_run_stop(demo);
             asked = true;
@@ -409,7 +423,7 @@ int demo_main(int argc, char **argv)
                                       .step_ms = 100,
                                       .host_work_ms = 2.5 };
     struct demo_torch torch;
-    CLEAN(demo_run_fini) struct demo_run demo = { 0 };
+    CLEAN(demo_run_fini) struct demo_run demo = { .messages_fd = -1 };
     int first = opt_parse(&command_demo, argc, argv, &settings), result;
     struct screen screen = { .style = show_style_of(stdout), .terminal = isatty(STDERR_FILENO) };
     struct err err = { "" };
@@ -435,6 +449,7 @@ int demo_main(int argc, char **argv)
                                         .checkpoint_every = settings.checkpoint_every,
                                         .stamps = settings.stamps,
                                         .page = settings.page,
+                                        .messages = screen.terminal && !settings.json,
                                         .run = settings.name ? settings.name : name };
     if (first < argc) {
         log_error("unexpected operand '%s'", argv[first]);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/conf.h"
 #include "base/opt.h"
 #include "base/suggest.h"
 #include "core/clean.h"
@@ -321,8 +320,7 @@ static int policy_read_default(struct policy_table *ret, struct err *err)
     return result < 0 ? result : policy_read(&conf, ret, err);
 }
 
-/* Over the default table, which fills what the file does not set; `conf` NULL: that alone. */
-static int policy_read_over(const struct conf *conf, struct policy_table *ret, struct err *err)
+int policy_file_take(const struct conf *conf, struct policy_table *ret, struct err *err)
 {
     struct policy_table table = { .rows = 0 };
     int result = policy_read_default(&table, err);
@@ -335,19 +333,10 @@ static int policy_read_over(const struct conf *conf, struct policy_table *ret, s
     return 0;
 }
 
-int policy_file_parse(const char *file, const void *text, size_t size, struct policy_table *ret,
-                      struct err *err)
-{
-    CLEAN(conf_fini) struct conf conf = { 0 };
-    int result = conf_parse(file, text, size, &conf, err);
-
-    return result < 0 ? result : policy_read_over(&conf, ret, err);
-}
-
 int policy_file_read(const char *path, struct policy_table *ret, struct err *err)
 {
     CLEAN(conf_fini) struct conf conf = { 0 };
     int result = path ? conf_read(path, &conf, err) : 0;
 
-    return result < 0 ? result : policy_read_over(path ? &conf : NULL, ret, err);
+    return result < 0 ? result : policy_file_take(path ? &conf : NULL, ret, err);
 }

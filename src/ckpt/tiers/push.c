@@ -177,7 +177,7 @@ static int push_upload_begin(struct push_file *file, struct err *err)
                                                               request.answer.size },
                                        "UploadId", file->upload, sizeof(file->upload))))
             result =
-                err_set(err, -EREMOTEIO, "%s: the store gave no number of the upload", file->key);
+                err_set(err, -EREMOTEIO, "%s: the answer of the store has no upload id", file->key);
         buf_fini(&request.answer);
     }
     if (result < 0)

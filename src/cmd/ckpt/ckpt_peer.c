@@ -387,7 +387,8 @@ const struct command command_ckpt_mirror = {
     .summary = "copy checkpoints of another node, which runs lockstep ckpt serve, into DIR",
     .details =
         "The point is committed in DIR after all of its files were read back and compared with\n"
-        "their checksums.  An interrupted copy goes on where it was.  Exits 1 if the point is\n"
+        "their checksums.  An interrupted copy continues where it stopped.  Exits 1 if the point "
+        "is\n"
         "damaged, 3 if there is none or the node cannot be reached.",
     .opt = mirror_opts,
     .run = mirror_main,

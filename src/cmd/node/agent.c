@@ -199,7 +199,7 @@ const struct command command_agent = {
     .summary = "observe the ranks of one node, and record what they do",
     .details = "Runs until SIGTERM, or until the launcher that started it is gone.  One a node; "
                "'lockstep run' starts\nand restarts it.  It may be killed at any moment: the next "
-               "one goes on where the spool ends.",
+               "one continues where the spool ends.",
     .opt = agent_opts,
     .run = agent_main,
 };

@@ -99,11 +99,12 @@ static const struct opt control_opts[] = {
       "calls for it; may be given twice, default neither",
       NULL, false },
     { "verify-age", 0, OPT_DURATION, offsetof(struct control_settings, site.verify_age_ns), "TIME",
-      "nodes whose last whole health check is older are checked while nobody uses them; default 0: "
+      "nodes whose last complete health check is older are checked while no job uses them; default "
+      "0: "
       "only nodes that are out",
       NULL, false },
     { "verify-stage", 0, OPT_TEXT, offsetof(struct control_settings, verify_stage), "STAGE",
-      "with --verify-age: what is a whole check: quick, prolog, deep (default) or burn", NULL,
+      "with --verify-age: what is a complete check: quick, prolog, deep (default) or burn", NULL,
       false },
     { "verify-at-once", 0, OPT_U32, offsetof(struct control_settings, site.verify_at_once), "N",
       "how many nodes a site checks at a time, default 4; 0: none, also none that are out", NULL,

@@ -21,7 +21,10 @@ static struct policy_table table;
 
 static int parse(const char *text, struct err *err)
 {
-    return policy_file_parse("p.yaml", text, strlen(text), &table, err);
+    CLEAN(conf_fini) struct conf conf = { 0 };
+    int result = conf_parse("p.yaml", text, strlen(text), &conf, err);
+
+    return result < 0 ? result : policy_file_take(&conf, &table, err);
 }
 
 static void the_default_table_is_valid_and_each_row_has_a_reason(void **state)

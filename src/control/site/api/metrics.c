@@ -526,7 +526,7 @@ static void metrics_put_checks(const struct site_core *core, struct buf *out)
 
     metrics_head(
         out, "node_check_time_seconds", "gauge",
-        "When a stage of health checks was last done as a whole on a node, and with which result.");
+        "When a stage of health checks was last completed on a node, and with which result.");
     for (size_t i = 0; i < site_core_nodes(core); i++) {
         const struct site_node *of = site_core_node(core, i);
 
