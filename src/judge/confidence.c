@@ -22,13 +22,12 @@ static const double by_peers[] = { [PEER_BASIS_DP] = 0.98,
  */
 static const struct counted {
     double right, verdicts;
-} by_host_view[] = { [AGAINST_PEERS] = { 20, 22 },
+} by_host_view[] = { [AGAINST_PEERS] = { 26, 28 },
                      [AGAINST_OTHERS] = { 1, 1 },
-                     [AGAINST_PAST] = { 4, 6 },
+                     [AGAINST_PAST] = { 5, 8 },
                      [AGAINST_JOB] = { 0, 5 } };
-#define HOST_MOST                                                                                  \
-    0.7            /* few runs have been counted, and a host does not show what its device does */
-#define SUPPOSED 5 /* verdicts at that rate before any was counted */
+#define HOST_MOST 0.7 /* few runs are counted, and a host does not show what its device does */
+#define SUPPOSED 5    /* verdicts at that rate before any was counted */
 
 #define ONE_PEER 0.08 /* less: of two that differ, either may be the odd one */
 #define NEAR 0.75     /* what is near the least that counts may be chance ... */
