@@ -480,21 +480,16 @@ int64_t ledger_began_ns(const struct ledger_book *book)
     return book->attempt > 0 ? book->end_before_ns : book->begin_ns;
 }
 
-/* A hang that lasts: no step ends that would account for it. */
-static double ledger_read_hang(const struct ledger_book *book, uint32_t rank,
-                               double seconds[LEDGER_BUCKETS])
+/* A hang that lasts, or that is over and whose step is not: none of it is accounted for yet.  What came of that step before it is
+ * not known, and shows later: no bucket but those of steps that turn out to be lost ever shrinks.
+ */
+static double ledger_read_hang(const struct ledger_book *book, uint32_t rank)
 {
-    int64_t until_ns = book->until_ns[rank], now_ns = book->hang_now_ns;
+    int64_t from_ns = MAX(book->until_ns[rank], book->hung_ns);
+    int64_t to_ns = book->hang_ns ? book->hang_now_ns : book->hang_over_ns;
     bool spare = book->restarted_ns && rank >= book->world;
-    enum ledger_bucket before = book->stepped[rank]        ? LEDGER_LOST
-                                : ledger_began_again(book) ? LEDGER_RESTART
-                                                           : LEDGER_START_UP;
 
-    if (!book->hang_ns || book->end_ns || spare || now_ns <= MAX(until_ns, book->hang_ns))
-        return 0;
-    seconds[before] += (double)MAX(0, book->hang_ns - until_ns) / 1e9;
-    seconds[LEDGER_HANG] += (double)(now_ns - MAX(until_ns, book->hang_ns)) / 1e9;
-    return (double)(now_ns - until_ns) / 1e9;
+    return book->end_ns || spare ? 0 : (double)MAX(0, to_ns - from_ns) / 1e9;
 }
 
 void ledger_read(const struct ledger_book *book, struct ledger *ret)
@@ -502,9 +497,12 @@ void ledger_read(const struct ledger_book *book, struct ledger *ret)
     double sum = 0;
 
     *ret = book->total;
-    for (uint32_t rank = 0; rank < book->ranks; rank++)
-        sum += (double)(book->until_ns[rank] - book->begin_ns) / 1e9 +
-               ledger_read_hang(book, rank, ret->gpu_seconds);
+    for (uint32_t rank = 0; rank < book->ranks; rank++) {
+        double hang = ledger_read_hang(book, rank);
+
+        ret->gpu_seconds[LEDGER_HANG] += hang;
+        sum += (double)(book->until_ns[rank] - book->begin_ns) / 1e9 + hang;
+    }
     ret->wall_seconds = book->ranks ? sum / book->ranks : 0;
     /* As far as the ranks are accounted for, so that all of it is of the same time. */
     ledger_places_account(book, book->begin_ns + (int64_t)(ret->wall_seconds * 1e9),

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <lockstep/probe-inline.h>
+#include "lockstep/probe-inline.h"
 
 #define COLUMNS 512
 
