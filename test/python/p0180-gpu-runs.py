@@ -62,6 +62,19 @@ def their_steps_are_priced_and_told_by_devices(place):
 
 
 @test
+def what_devices_did_is_in_the_score_card(place):
+    again(place, "ddp-device2")
+    done = subprocess.run([LOCKSTEP, "report", "--json", os.path.join(place, "ddp-device2")], capture_output=True, text=True, timeout=100,
+                          env=dict(os.environ, LOCKSTEP_STATE=os.path.join(place, "state")))
+    card = json.loads(done.stdout)
+    equal([one["rank"] for one in card["devices"]], [0, 1, 2, 3])
+    computing = [one["computing"] for one in card["devices"]]
+    assert max(computing[1:]) + 0.1 < computing[0] < 1, computing  # it has more work than the others, which wait for it
+    assert all(0 <= one["idle"] < 0.2 for one in card["devices"]), card["devices"]
+    assert card["mfu"] is None and card["device_computing"] < computing[0]
+
+
+@test
 def rings_of_a_pipeline_are_read(place):
     rings = os.path.join(place, "rings")
     with tarfile.open(os.path.join(RECORDED, RUN + ".rings.tar.xz")) as tar:

@@ -539,6 +539,22 @@ static const char *value_of(const struct environment *environment, const char *n
     return pair ? pair->value : "none";
 }
 
+static void the_name_of_the_gpu_is_its_drivers(void **state)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, "/proc/7/environ", "A=1");
+    put(&stage, "/proc/driver/nvidia/gpus/0000:4e:00.0/information",
+        "Model: \t\t NVIDIA H200\nIRQ:   \t\t 5\n");
+    put(&stage, "/proc/driver/nvidia/gpus/0000:5e:00.0/information", "Model: other\n");
+    assert_int_equal(environment_collect(stage.root, 7, &environment, NULL), 0);
+    assert_string_equal(value_of(&environment, ENVIRONMENT_GPU), "NVIDIA H200");
+    stage_end(&stage);
+}
+
 static void the_adapter_of_file_servers_is_known(void **state)
 {
     static const char mounts[] =
@@ -931,6 +947,7 @@ int main(void)
         cmocka_unit_test(a_bond_is_believed_where_an_adapter_of_the_node_has_no_link),
         cmocka_unit_test(devices_that_go_are_found_and_may_return),
         cmocka_unit_test(devices_that_come_are_watched),
+        cmocka_unit_test(the_name_of_the_gpu_is_its_drivers),
         cmocka_unit_test(the_adapter_of_file_servers_is_known),
         cmocka_unit_test(limits_of_a_jobs_cgroup_are_findings),
         cmocka_unit_test(each_user_has_groups_of_its_own),
