@@ -210,7 +210,8 @@ static bool host_wait_write(const struct host_wait_object *object, _Atomic(uintp
 {
     uintptr_t at = (uintptr_t)word, page = (uintptr_t)sysconf(_SC_PAGESIZE),
               from = at & ~(page - 1);
-    bool closed = at >= object->read_only && at < object->read_only_end;
+    bool closed = at >= (object->read_only & ~(page - 1)) &&
+                  at < (object->read_only_end & ~(page - 1)); /* whole pages, as the loader does */
     void *place = (void *)from; /* NOLINT(performance-no-int-to-ptr): the word's page */
 
     if (closed && mprotect(place, page, PROT_READ | PROT_WRITE) < 0)
