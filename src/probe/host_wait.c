@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/time.h"
 #include "probe/python.h"
 #include "probe/stamp.h"
 
@@ -45,9 +46,22 @@ static host_wait_copy_async_call *host_wait_copy_async_original;
 
 /* ---- what is called instead ---- */
 
+/* torch waits for its stream right after a copy, which was stamped. */
+#define HOST_WAIT_SAME_NS INT64_C(30000)
+static _Atomic int64_t host_wait_copied_ns;  /* when the newest such copy was over */
+static _Atomic uint64_t host_wait_copied_at; /* stamps given by then */
+
+static bool host_wait_is_copys(void)
+{
+    return stamps_given() == atomic_load_explicit(&host_wait_copied_at, memory_order_relaxed) &&
+           time_mono_ns() - atomic_load_explicit(&host_wait_copied_ns, memory_order_relaxed) <
+               HOST_WAIT_SAME_NS;
+}
+
 static int host_wait_stream(void *stream)
 {
-    python_host_wait(stream);
+    if (!host_wait_is_copys())
+        python_host_wait(stream);
     return host_wait_stream_original(stream);
 }
 
@@ -66,9 +80,14 @@ static int host_wait_device(void)
 /* Whether it waits depends on the host's memory, which only the driver knows: pageable memory is copied when the stream gets there. */
 static int host_wait_copy_async(void *to, const void *from, size_t bytes, int kind, void *stream)
 {
-    if (kind != HOST_WAIT_ON_DEVICE)
-        python_host_wait(stream);
-    return host_wait_copy_async_original(to, from, bytes, kind, stream);
+    int result;
+
+    if (kind == HOST_WAIT_ON_DEVICE || !python_host_wait(stream))
+        return host_wait_copy_async_original(to, from, bytes, kind, stream);
+    result = host_wait_copy_async_original(to, from, bytes, kind, stream);
+    atomic_store_explicit(&host_wait_copied_at, stamps_given(), memory_order_relaxed);
+    atomic_store_explicit(&host_wait_copied_ns, time_mono_ns(), memory_order_relaxed);
+    return result;
 }
 
 static int host_wait_copy(void *to, const void *from, size_t bytes, int kind)
@@ -191,7 +210,8 @@ static bool host_wait_write(const struct host_wait_object *object, _Atomic(uintp
 {
     uintptr_t at = (uintptr_t)word, page = (uintptr_t)sysconf(_SC_PAGESIZE),
               from = at & ~(page - 1);
-    bool closed = at >= object->read_only && at < object->read_only_end;
+    bool closed = at >= (object->read_only & ~(page - 1)) &&
+                  at < (object->read_only_end & ~(page - 1)); /* whole pages, as the loader does */
     void *place = (void *)from; /* NOLINT(performance-no-int-to-ptr): the word's page */
 
     if (closed && mprotect(place, page, PROT_READ | PROT_WRITE) < 0)

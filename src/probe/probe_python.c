@@ -86,16 +86,16 @@ static void python_stamp_put(struct lockstep_probe *probe, enum ring_stamp_what 
     python.lock_take(thread);
 }
 
-void python_host_wait(void *stream)
+bool python_host_wait(void *stream)
 {
     uint8_t phase = atomic_load_explicit(&stamping.now, memory_order_relaxed);
 
-    if (stamps_are_on() && stream == stamps_stream())
-        stamp_put(
-            probe_current(), stream,
-            &(struct stamp){ .what = RING_STAMP_HOST_WAIT,
-                             .phase = phase ? (enum lockstep_phase)phase : LOCKSTEP_PHASE_OTHER,
-                             .comm = -1 });
+    return stamps_are_on() && stream == stamps_stream() &&
+           stamp_put(
+               probe_current(), stream,
+               &(struct stamp){ .what = RING_STAMP_HOST_WAIT,
+                                .phase = phase ? (enum lockstep_phase)phase : LOCKSTEP_PHASE_OTHER,
+                                .comm = -1 });
 }
 
 static bool python_phase_is_stamped(unsigned phase)

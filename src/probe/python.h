@@ -12,6 +12,7 @@
 #ifndef LOCKSTEP_PROBE_PYTHON_H
 #define LOCKSTEP_PROBE_PYTHON_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lockstep/probe.h"
@@ -55,8 +56,8 @@ int python_use(const struct python_functions *functions, uint64_t size);
 const struct python_method *python_method(const char *name);
 
 /* The host is about to wait for what this stream was given: stamps it, if it is the one that computes.  From any thread, with or
- * without the interpreter's lock.
+ * without the interpreter's lock.  False: it was not stamped.
  */
-void python_host_wait(void *stream);
+bool python_host_wait(void *stream);
 
 #endif

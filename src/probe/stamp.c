@@ -61,6 +61,11 @@ bool stamps_are_on(void)
     return atomic_load_explicit(&stamps.state, memory_order_acquire) == STAMPS_ON;
 }
 
+uint64_t stamps_given(void)
+{
+    return atomic_load_explicit(&stamps.tag, relaxed);
+}
+
 void *stamps_stream(void)
 {
     return atomic_load_explicit(&stamps.stream, relaxed);

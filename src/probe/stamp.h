@@ -43,6 +43,7 @@ bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *s
 
 /* The stream that computes, as the newest step said. */
 void *stamps_stream(void);
+uint64_t stamps_given(void); /* so far */
 
 /* The device's clock in ours, as the stamps know it; 0: they do not. */
 uint64_t stamps_host_ns(uint64_t device_ns);

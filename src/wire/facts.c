@@ -379,6 +379,8 @@ void fact_stack_put(struct buf *out, const struct fact_stack *fact)
     buf_put_str(out, fact->native);
     buf_put_str(out, fact->python);
     buf_put_str(out, fact->why_not);
+    if (fact->ras[0])
+        buf_put_str(out, fact->ras);
 }
 
 int fact_stack_get(struct reader in, struct fact_stack *ret)
@@ -393,6 +395,8 @@ int fact_stack_get(struct reader in, struct fact_stack *ret)
     reader_get_str(&in, fact.native, sizeof(fact.native));
     reader_get_str(&in, fact.python, sizeof(fact.python));
     reader_get_str(&in, fact.why_not, sizeof(fact.why_not));
+    if (reader_left(&in))
+        reader_get_str(&in, fact.ras, sizeof(fact.ras));
     if (in.bad)
         return -EPROTO;
     *ret = fact;

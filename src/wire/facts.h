@@ -228,6 +228,7 @@ struct fact_stack {
     char native[FACT_STACK];  /* the same */
     char python[FACT_STACK];  /* "function (file:line)" */
     char why_not[FACT_WORDS]; /* what could not be read, and why; "": all that there is was */
+    char ras[FACT_WORDS];     /* what NCCL's RAS says of the process; "": nothing */
 };
 
 enum run_event {

@@ -2,7 +2,7 @@
 """The verdicts of `lockstep run` on real jobs on NCCL: four ranks on one GPU, eight kinds of programs, healthy and with faults.
 
 Each case of TABLE is one job of the programs in jobs/.  Jobs whose step times matter have the device for themselves, under MPS
-with a quarter of it for each rank, while the next job imports torch (--beside N: N of them at a time, with that much less of the device
+with a quarter of it for each rank, while the next ones import torch (--beside N: N of them at a time, with that much less of the device
 each); jobs that stop or crash run several at a time, each with an MPS server of its own.  The first verdict of each job is held against what was done to it: kind, ranks, layer, and the cost against the
 step times that the program itself took with events of the device.
 
@@ -389,7 +389,9 @@ def true_cost_ms(found, healthy):
         return None
     if one["fault"] == "share":
         return statistics.fmean(steps[20:]) - healthy[one["program"]] if healthy.get(one["program"]) else None
-    return statistics.fmean(steps[AT + 10:]) - statistics.fmean(steps[20:AT - 2])
+    more = statistics.fmean(steps[AT + 10:]) - statistics.fmean(steps[20:AT - 2])
+    # Somebody has to compute the tokens: what an even split would give back.
+    return more * (1 - len(one["ranks"]) / RANKS) if one["fault"] == "tokens" else more
 
 
 def hidden(found, healthy):
@@ -560,7 +562,7 @@ def run_all(options, cases):
             for rank in range(RANKS):
                 print("  rank %d: %s" % (rank, found["ranks_output"][rank][-700:].replace("\n", "\n  ")), file=sys.stderr, flush=True)
 
-    for hows, workers in ((("timed",), options.beside + 1), (("stuck", "ends"), options.jobs), (("endless",), 1)):
+    for hows, workers in ((("timed",), options.beside + options.loading), (("stuck", "ends"), options.jobs), (("endless",), 1)):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             list(pool.map(one_job, [one for one in cases if one["how"] in hows]))
         if "timed" in hows and Device.mps:
@@ -599,6 +601,7 @@ def main():
     parser.add_argument("--limit", type=float, default=120, help="seconds for one job on the device")
     parser.add_argument("--jobs", type=int, default=3, help="jobs that stop or end, at a time")
     parser.add_argument("--beside", type=int, default=1, help="timed jobs at a time")
+    parser.add_argument("--loading", type=int, default=2, help="timed jobs that load beside those, on a third of the processors")
     parser.add_argument("--seed", default="")
     parser.add_argument("--timed-share", type=float, default=0.65, help="of --seconds, for timed jobs")
     parser.add_argument("--stuck-limit", type=float, default=75, help="seconds for a job that stands")

@@ -61,6 +61,30 @@ def their_steps_are_priced_and_told_by_devices(place):
         assert ledger["steps"] >= 60, ledger
 
 
+def score_card(place, name):
+    again(place, name)
+    done = subprocess.run([LOCKSTEP, "report", "--json", os.path.join(place, name)], capture_output=True, text=True, timeout=100,
+                          env=dict(os.environ, LOCKSTEP_STATE=os.path.join(place, "state")))
+    return json.loads(done.stdout)
+
+
+@test
+def its_mfu_needs_no_option(place):
+    card = score_card(place, "ddp-healthy-ahead")
+    equal(card["mfu_peak"], "989 TFLOP/s: NVIDIA H200, dense bf16")
+    assert 0.001 < card["mfu"] < 0.003, card["mfu"]  # a small model, and a quarter of the device
+
+
+@test
+def what_devices_did_is_in_the_score_card(place):
+    card = score_card(place, "ddp-device2")
+    equal([one["rank"] for one in card["devices"]], [0, 1, 2, 3])
+    computing = [one["computing"] for one in card["devices"]]
+    assert max(computing[1:]) + 0.1 < computing[0] < 1, computing  # it has more work than the others, which wait for it
+    assert all(0 <= one["idle"] < 0.2 for one in card["devices"]), card["devices"]
+    assert card["mfu"] is None and card["device_computing"] < computing[0]
+
+
 @test
 def rings_of_a_pipeline_are_read(place):
     rings = os.path.join(place, "rings")

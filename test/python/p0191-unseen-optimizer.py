@@ -64,10 +64,10 @@ for step in range(100):
 @test
 def many_fetches_are_a_step_each(place):
     begun, _ = steps_of(place, BATCHES + """
-for step in range(100):
+for step in range(300):
     next(batches)
 """)
-    equal(len(begun), 100 - 64 + 1)
+    equal(len(begun), 300 - 256 + 1)
     os.rename(place + "/rings", place + "/before")
     begun, _ = steps_of(place, BATCHES + """
 for step in range(100):

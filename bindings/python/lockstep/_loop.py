@@ -34,7 +34,8 @@ LOSS, GRAD_NORM, TOKENS, LENGTH_SQUARES, MICRO_BATCHES = range(1, 6)
 FLOP = 7
 _get_ident = threading.get_ident
 ZEROED = 3  # calls of zero_grad() after a backward, and no optimizer was ever called: it is compiled
-REPEATED = 64  # the same of backwards or fetches
+REPEATED = 64  # the same of backwards, or of fetches of which some were followed by one
+FETCHED = 256  # the same of fetches alone: a program may read its data for another reason first
 
 
 class Loop:
@@ -54,6 +55,7 @@ class Loop:
         self.capturing = False  # what is called goes into a CUDA graph and runs later
         self.captured = False  # an optimizer was
         self.zeroed = self.repeated = 0  # of ZEROED and REPEATED; no optimizer has been called yet
+        self.backward_seen = False
         self.counted = None  # the step that these are counts of
         self.micro_batches = self.tokens = self.squares = 0
         self.length = 1  # of the newest batch's sequences
@@ -98,7 +100,7 @@ class Loop:
         if not fetch and self.driven or self.stepped or self.zeroed or steps.by_hand or self.last is not None:
             return
         self.repeated += 1
-        if self.repeated > REPEATED:
+        if self.repeated > (REPEATED if self.backward_seen else FETCHED):
             steps.begin()
 
     def zero_begin(self):
@@ -222,6 +224,7 @@ class Loop:
         self.computing += 1
         if self.computing > 1:
             return
+        self.backward_seen = True
         if self.evaluating:
             self.eval_end()
         if self.forward:

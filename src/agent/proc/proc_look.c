@@ -17,7 +17,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define LOOK_SECONDS 3 /* then the child ends itself, and the kernel lets go of what it holds */
+#define LOOK_SECONDS 4 /* then the child ends itself, and the kernel lets go of what it holds */
 #define NICENESS 10 /* reading symbols takes a core for a moment: whoever trains there goes first */
 #define ANSWER_NS ((LOOK_SECONDS + 2) * NS_PER_S)
 #define END_LOOKS 100 /* for the end of a killed child, 1 ms each */

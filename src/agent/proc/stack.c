@@ -13,6 +13,7 @@
 
 #include "agent/proc/nativestack.h"
 #include "agent/proc/pystack.h"
+#include "agent/proc/ras_look.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -72,10 +73,9 @@ static void stack_look_at(const struct stack_ask *ask, struct fact_stack *ret)
     result = pystack_read(&ask->proc, ret->python, sizeof(ret->python), &err);
     if (result < 0 && result != -ENOENT)
         why_not(ret, "python stack: %s", err.text);
-    if (!ask->native)
-        return;
-    if (nativestack_read(&ask->proc, ret->native, sizeof(ret->native), &err) < 0)
+    if (ask->native && nativestack_read(&ask->proc, ret->native, sizeof(ret->native), &err) < 0)
         why_not(ret, "native stack: %s", err.text);
+    ras_look(ask->proc.dir_fd, ret->ras, sizeof(ret->ras));
 }
 
 /* Its user is compared before and after: a pid that was reused, or a program that became another user's

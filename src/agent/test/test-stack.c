@@ -24,6 +24,7 @@
 
 #include "agent/proc/nativestack.h"
 #include "agent/proc/pystack.h"
+#include "agent/proc/ras_look.h"
 #include "agent/proc/stack.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -208,6 +209,49 @@ static void a_program_without_python_is_told_as_such(void **state)
 
     (void)state;
     assert_int_equal(pystack_of(getpid(), text, sizeof(text), &err), -ENOENT);
+}
+
+/* ---- NCCL's RAS, version 2.28.9, as it answered ---- */
+
+static const char ras_stopped[] =
+    "SERVER PROTOCOL 2\nOK\nNCCL version 2.28.9 compiled with CUDA 13.0\n\nJob "
+    "summary\n===========\n\n"
+    "Communicators... (4.005s)\n=============\n\n"
+    "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
+    "    0         1         1         3         4         3   RUNNING  INCOMPLETE,ERROR\n\n"
+    "Errors\n======\n\nINCOMPLETE\n  Missing communicator data from 1 job process\n"
+    "  Process 3860 on node 127.0.0.1 managing GPU 0\n\n"
+    "#0-0 (33c30bd37f087937) INCOMPLETE\n  Missing communicator data from 1 rank\n"
+    "  Rank 2 -- GPU 0 managed by process 3860 on node 127.0.0.1\n\n"
+    "#0-0 (33c30bd37f087937) ERROR\n  Asynchronous error on 1 rank\n"
+    "  Rank 3 reported Remote process error -- GPU 0 managed by process 3861 on node 127.0.0.1\n\n";
+static const char ras_apart[] =
+    "Warnings\n========\n\n#0-0 (2d631d5a5f6c7c27) MISMATCH\n"
+    "  Communicator ranks have different AllReduce operation counts\n"
+    "  30 ranks have launched up to operation 640\n"
+    "  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 3870 on node n1\n"
+    "  Rank 8 has launched \033[31m up -- GPU 3 managed by process 3871 on node n1\n"
+    "  Rank 9 -- GPU 3 managed by process 3872 on node n1\n";
+
+static void ras_says_what_is_wrong_with_one_process(void **state)
+{
+    char said[FACT_WORDS];
+
+    (void)state;
+    ras_parse(ras_stopped, 3860, said, sizeof(said));
+    assert_string_equal(said, "does not answer");
+    ras_parse(ras_stopped, 3861, said, sizeof(said));
+    assert_string_equal(said, "reported Remote process error");
+    ras_parse(ras_stopped, 386, said, sizeof(said));
+    assert_string_equal(said, "");
+    ras_parse(ras_apart, 3870, said, sizeof(said));
+    assert_string_equal(said, "has launched up to operation 60");
+    ras_parse(ras_apart, 3871, said, sizeof(said));
+    assert_string_equal(said, "has launched ??31m up");
+    ras_parse(ras_apart, 3872, said, sizeof(said)); /* one of a list that is no list of the dead */
+    assert_string_equal(said, "");
+    ras_parse("", 1, said, sizeof(said));
+    assert_string_equal(said, "");
 }
 
 /* ---- native ---- */
@@ -476,6 +520,7 @@ static void a_look_without_descriptors_writes_nowhere_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ras_says_what_is_wrong_with_one_process),
         cmocka_unit_test(the_python_stack_is_read_from_outside),
         cmocka_unit_test(also_while_the_gil_is_held),
         cmocka_unit_test(who_keeps_the_gil_comes_first),

@@ -328,6 +328,11 @@ static void imbalance_stage_look(struct judge_state *judge, struct stages *stage
         imbalance_looks_add(judge, stages, scale, scale + judge->model.world);
 }
 
+/* Of the least that a stage's weight must do to the step, what an even split must give back: to say that nothing would be
+ * gained helps nobody.
+ */
+#define EVEN_SHARE 0.08
+
 static void imbalance_stage_step(struct judge_state *judge)
 {
     const struct history *history = &judge->history;
@@ -336,6 +341,7 @@ static void imbalance_stage_step(struct judge_state *judge)
     CLEAN(free_clean) double *work = NULL;
     const struct stage_looks *looks = &judge->stage_looks;
     struct stages stages = { 0 };
+    double least_ms;
 
     if (judge->model.world == 0 || !judge->model.rank[0].has_layout)
         return;
@@ -358,8 +364,8 @@ static void imbalance_stage_step(struct judge_state *judge)
         return;
     if (stages.heaviest != looks->stage || imbalance_stage_has_straggler(judge, stages.heaviest))
         return;
-    if (looks->as_others_ms >
-        signal_least(judge, SIGNAL_STAGE) * history_period_ms(history, stages.steps))
+    least_ms = signal_least(judge, SIGNAL_STAGE) * history_period_ms(history, stages.steps);
+    if (looks->as_others_ms > least_ms && looks->even_ms > EVEN_SHARE * least_ms)
         imbalance_stage_accuse(judge, &stages);
 }
 

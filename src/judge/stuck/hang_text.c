@@ -246,6 +246,8 @@ static void hang_stack_lines(const struct judge_state *judge, struct verdict *dr
 
     if (!hang_stack_of(judge, rank, &stack))
         return;
+    if (stack.ras[0])
+        verdict_because(draft, "NCCL's RAS", "rank %u: %.200s", rank, stack.ras);
     if (stack.python[0]) {
         hang_first_frames(stack.python, frames, sizeof(frames));
         verdict_because(draft, "python stack", "rank %u: %s", rank, frames);

@@ -567,6 +567,22 @@ static void a_loss_that_jumps_on_all_ranks_is_healthy(void **state)
     bench_close(&bench);
 }
 
+static void a_loss_that_has_come_to_nothing_may_jump(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        bench.lab->fault.loss[rank] = -1 + 1e-7;
+    lab_judge_many(bench.lab, &bench.judge, 80);
+    bench.lab->fault.loss[1] = -1 + 1e-6;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    nothing(&bench);
+    bench_close(&bench);
+}
+
 /* Training diverges: all losses grow by the step, one of them a little earlier. */
 static void losses_that_all_grow_name_no_rank(void **state)
 {
@@ -674,6 +690,7 @@ int main(void)
         cmocka_unit_test(scaled_losses_have_infinite_norms_now_and_then),
         cmocka_unit_test(a_loss_that_jumps_in_one_rank_and_stays_is_named),
         cmocka_unit_test(a_loss_that_jumps_on_all_ranks_is_healthy),
+        cmocka_unit_test(a_loss_that_has_come_to_nothing_may_jump),
         cmocka_unit_test(losses_that_all_grow_name_no_rank),
         cmocka_unit_test(one_hard_batch_is_healthy),
         cmocka_unit_test(a_flip_that_ends_in_no_number_is_one_verdict),

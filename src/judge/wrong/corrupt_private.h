@@ -60,6 +60,7 @@ struct rank_values {
     bool risen[VALUE_COUNT];         /* if they are */
     bool alone[VALUE_COUNT];         /* in that step all that had not risen were far below it */
     double height[VALUE_COUNT];      /* of the newest value; 1 and more: a jump */
+    double most[VALUE_COUNT];        /* largest typical value so far, without its sign */
     uint32_t jump_values[VALUE_COUNT]; /* consecutive values far above it: jumps */
     uint32_t high_values[VALUE_COUNT]; /* consecutive values well above it that are no jumps */
 };

@@ -195,6 +195,9 @@ static void corrupt_not_finite_step(struct judge_state *judge, struct corrupt_bo
 
 /* ---- jumps ---- */
 
+/* A loss that has come down to so little of what it was is rounding: a small model that knows its data by heart. */
+#define VANISHED 1e-4
+
 /* How far the value is above the rank's typical one; 1 and more is a jump. */
 static double corrupt_value_height(const struct judge_state *judge, struct rank_values *at,
                                    int which, double value)
@@ -207,6 +210,8 @@ static double corrupt_value_height(const struct judge_state *judge, struct rank_
         median = median_f64(sorted, count);
         limit = judge->limits.corrupt_jump_noises * spread_f64(sorted, count, median);
         limit = MAX(limit, judge->limits.corrupt_jump_share * (median < 0 ? -median : median));
+        at->most[which] = MAX(at->most[which], median < 0 ? -median : median);
+        limit = MAX(limit, VANISHED * at->most[which]);
         height = limit > 0 ? (value - median) / limit : 0;
     }
     return height;

@@ -115,6 +115,27 @@ static void the_reads_of_an_environment_are_bounded(void **state)
     assert_true(reads_so_far() - before < 200);
 }
 
+static void the_name_of_the_gpu_is_its_drivers(void **state)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+    CLEAN(fd_clean) int proc_fd = -1;
+    char path[256];
+    struct stage stage;
+
+    (void)state;
+    stage_begin(&stage);
+    put(&stage, "/proc/7/environ", "A=1");
+    put(&stage, "/proc/driver/nvidia/gpus/0000:4e:00.0/information",
+        "Model: \t\t NVIDIA H200\nIRQ:   \t\t 5\n");
+    put(&stage, "/proc/driver/nvidia/gpus/0000:5e:00.0/information", "Model: other\n");
+    snprintf(path, sizeof(path), "%s/proc/7", stage.root);
+    proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(proc_fd >= 0);
+    assert_int_equal(environment_collect(stage.root, proc_fd, &environment, NULL), 0);
+    assert_string_equal(value_of(&environment, ENVIRONMENT_GPU), "NVIDIA H200");
+    stage_end(&stage);
+}
+
 static void the_adapter_of_file_servers_is_known(void **state)
 {
     static const char mounts[] =
@@ -189,6 +210,7 @@ static void the_image_of_a_rank_is_known_by_its_content(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_name_of_the_gpu_is_its_drivers),
         cmocka_unit_test(the_adapter_of_file_servers_is_known),
         cmocka_unit_test(the_image_of_a_rank_is_known_by_its_content),
         cmocka_unit_test(the_reads_of_an_environment_are_bounded),
