@@ -21,6 +21,7 @@
 #   make ci       everything that must hold before a change is merged
 #   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
 #   make torch-newer   the tests in Python with the torch of a later Debian (needs root)
+#   make slurm-newer   tests on a cluster with the Slurm of a later Debian (needs root)
 # SPDX-License-Identifier: Apache-2.0
 
 BUILD = build
@@ -108,10 +109,13 @@ chroot-test:
 torch-newer: all
 	@tools/torch-newer
 
+slurm-newer: all
+	@tools/slurm-newer
+
 clean:
 	rm -rf build build-*
 
-.PHONY: all programs page prefix deb deb-test demo demo-incident test test-guard test-slurm test-page install format format-check ci chroot-test torch-newer clean
+.PHONY: all programs page prefix deb deb-test demo demo-incident test test-guard test-slurm test-page install format format-check ci chroot-test torch-newer slurm-newer clean
 
 # Slow ones, which `make test` does not run: months of steps, many kills, a log that is compacted for long.
 test-long:

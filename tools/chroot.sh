@@ -1,7 +1,7 @@
 # chroot.sh - a bare Debian 12 in $root, for the scripts that source it; removed when they end, mounts first.
 #
 # Mirror, proxy and credentials are those of this machine's apt, read now and kept nowhere but in the
-# scratch directory.  Needs root and debootstrap.  Set before: suite, keep (yes or no).
+# scratch directory.  Needs root and debootstrap.  Set before: suite, keep (yes or no), and from, if the mirror of another suite has it.
 # SPDX-License-Identifier: Apache-2.0
 scratch=$(mktemp -d "${LOCKSTEP_SCRATCH:-${TMPDIR:-/var/tmp}}/lockstep-chroot.XXXXXX")
 root=$scratch/root
@@ -53,13 +53,13 @@ mirror()
     } | awk -v suite=$suite '$2 == suite { print $1; exit }'
 }
 
-from=$(mirror)
+from=${from:-$(mirror)}
 if [ -z "$from" ]; then
     echo "$0: this machine's apt has no source for $suite" >&2
     exit 3
 fi
 
-echo "=== a bare Debian 12"
+echo "=== a bare Debian: $suite"
 # debootstrap fetches with wget and so knows apt's proxy only from the environment.
 proxy=$(apt-config dump Acquire::http::Proxy | sed -n 's/^Acquire::http::Proxy "\(.*\)";$/\1/p')
 if [ -n "$proxy" ] && [ "$proxy" != DIRECT ]; then
