@@ -313,9 +313,9 @@ void nccl_next_open(void **context, int *mask, const struct nccl_next_comm *comm
     uint32_t slot = next_comm_take();
     void *ours = *context, *theirs = NULL;
 
-    *context = NULL;
     if (slot == NEXT_COMMS)
-        return; /* neither: what NCCL holds must be one kind of handle */
+        return; /* ours alone, whose handles are known from those of pairs */
+    *context = NULL;
     if (ours)
         next.own_mask = *mask;
     next.comm[slot].ours = ours;
@@ -326,11 +326,18 @@ void nccl_next_open(void **context, int *mask, const struct nccl_next_comm *comm
     *context = (void *)((uintptr_t)(slot + 1) << 1);
 }
 
+/* Handles of ours are odd, those of pairs even. */
+static bool next_is_ours_alone(const void *handle)
+{
+    return (uintptr_t)handle & 1;
+}
+
 static uint32_t next_comm_find(const void *context)
 {
     uint64_t slot = ((uint64_t)(uintptr_t)context >> 1) - 1;
 
-    if (!context || slot >= NEXT_COMMS || !atomic_load(&next.comm[slot].used))
+    if (!context || next_is_ours_alone(context) || slot >= NEXT_COMMS ||
+        !atomic_load(&next.comm[slot].used))
         return NEXT_COMMS;
     return (uint32_t)slot;
 }
@@ -339,6 +346,8 @@ int nccl_next_finalize(const struct nccl_own *own, void *context)
 {
     uint32_t slot = next_comm_find(context);
 
+    if (next_is_ours_alone(context))
+        return own->finalize(context);
     if (slot == NEXT_COMMS)
         return NCCL_SUCCESS;
     own->finalize(next.comm[slot].ours);
@@ -417,6 +426,8 @@ int nccl_next_start(const struct nccl_own *own, void *context, void **handle, vo
     uint32_t slot = next_comm_find(context);
 
     *handle = NULL;
+    if (next_is_ours_alone(context))
+        return own->start(context, handle, descr);
     if (slot == NEXT_COMMS)
         return NCCL_SUCCESS;
     if (next_parent_is_here(&links, descr))
@@ -439,6 +450,8 @@ int nccl_next_stop(const struct nccl_own *own, void *handle)
 {
     struct nccl_both both = next_pair_get(handle);
 
+    if (next_is_ours_alone(handle))
+        return own->stop(handle);
     if (both.ours)
         own->stop(both.ours);
     if (both.theirs)
@@ -450,6 +463,8 @@ int nccl_next_record(const struct nccl_own *own, void *handle, int state, union 
 {
     struct nccl_both both = next_pair_get(handle);
 
+    if (next_is_ours_alone(handle))
+        return own->record(handle, state, args);
     if (both.ours)
         own->record(both.ours, state, args);
     if (both.theirs)

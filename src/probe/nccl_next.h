@@ -37,7 +37,7 @@ bool nccl_next_is_there(int version);
 /* It was loaded. */
 bool nccl_next_is_on(void);
 
-/* After ours was opened: *context becomes that of both, *mask what either wants. */
+/* After ours was opened: *context becomes that of both, *mask what either wants.  With 1,024 communicators open the next one is ours alone. */
 void nccl_next_open(void **context, int *mask, const struct nccl_next_comm *comm);
 
 /* What NCCL calls, once nccl_next_is_on(): these call ours, then the other's. */

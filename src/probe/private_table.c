@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "probe/gloo.h"
+#include "probe/host_wait.h"
 #include "probe/nccl.h"
 #include "probe/nccl_plugin.h"
 #include "probe/probe_private.h"
@@ -38,6 +39,7 @@ static const struct private_table table = {
     .nccl_watch = nccl_watch,
     .stamps_use = private_stamps_use,
     .stamps_reason = stamps_off_reason,
+    .host_waits = host_waits_watch,
     .nccl_group = nccl_group,
 };
 

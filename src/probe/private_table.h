@@ -14,7 +14,7 @@
 #include "device/cuda/symbols.h"
 #include "lockstep/probe.h"
 
-#define PRIVATE_TABLE_VERSION 3
+#define PRIVATE_TABLE_VERSION 4
 
 struct gloo_torch;
 struct python_functions;
@@ -42,6 +42,8 @@ struct private_table {
     int (*stamps_use)(struct lockstep_probe *probe, symbol_find *find, void *library, char *why,
                       uint64_t room);
     const char *(*stamps_reason)(void);
+    /* host_wait.h: host_waits_watch() */
+    int (*host_waits)(symbol_find *find);
     /* nccl.h */
     void (*nccl_group)(uint32_t ranks, uint32_t rank, uint32_t kind, const char *name);
 };

@@ -86,6 +86,18 @@ static void python_stamp_put(struct lockstep_probe *probe, enum ring_stamp_what 
     python.lock_take(thread);
 }
 
+void python_host_wait(void *stream)
+{
+    uint8_t phase = atomic_load_explicit(&stamping.now, memory_order_relaxed);
+
+    if (stamps_are_on() && stream == stamps_stream())
+        stamp_put(
+            probe_current(), stream,
+            &(struct stamp){ .what = RING_STAMP_HOST_WAIT,
+                             .phase = phase ? (enum lockstep_phase)phase : LOCKSTEP_PHASE_OTHER,
+                             .comm = -1 });
+}
+
 static bool python_phase_is_stamped(unsigned phase)
 {
     const unsigned those = 1u << LOCKSTEP_PHASE_DATA | 1u << LOCKSTEP_PHASE_FORWARD |

@@ -61,6 +61,11 @@ bool stamps_are_on(void)
     return atomic_load_explicit(&stamps.state, memory_order_acquire) == STAMPS_ON;
 }
 
+void *stamps_stream(void)
+{
+    return atomic_load_explicit(&stamps.stream, relaxed);
+}
+
 const char *stamps_off_reason(void)
 {
     return atomic_exchange(&stamps.reason_new, false) ? stamps.reason : NULL;
@@ -336,7 +341,7 @@ bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *g
         return false;
     }
     kind = stamp_stream_kind(stream);
-    if (kind < 0 || (kind > 0 && stamp_is_of_step(stamp)))
+    if (kind < 0 || (kind > 0 && (stamp_is_of_step(stamp) || stamp->what == RING_STAMP_HOST_WAIT)))
         return false;
     tag = atomic_fetch_add_explicit(&stamps.tag, 1, relaxed) + 1;
     if (kind > 0)

@@ -41,6 +41,9 @@ struct stamp {
  */
 bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *stamp);
 
+/* The stream that computes, as the newest step said. */
+void *stamps_stream(void);
+
 /* The device's clock in ours, as the stamps know it; 0: they do not. */
 uint64_t stamps_host_ns(uint64_t device_ns);
 

@@ -64,11 +64,17 @@ static double run_summary_standstill(const struct run_summary *summary)
     return summary->verdicts || by_itself ? 0 : (double)summary->still_ns / 1e9;
 }
 
+/* A step that never ended, of ranks that did, is not seen to have been one. */
+static bool summary_has_steps(const struct run_summary *summary)
+{
+    return summary->steps > (summary->alive ? 0 : summary->unfinished_steps);
+}
+
 int run_summary_exit(const struct run_summary *summary)
 {
     if (summary->verdicts || (summary->ended && summary->reason[0]))
         return 1;
-    return summary->steps && !run_summary_unexplained(summary) &&
+    return summary_has_steps(summary) && !run_summary_unexplained(summary) &&
                    run_summary_lost_share(summary) == 0 && run_summary_standstill(summary) == 0
                ? 0
                : 3;
@@ -167,6 +173,25 @@ static struct json_object *summary_decisions_json(const struct run_summary *summ
     return list;
 }
 
+static struct json_object *summary_copy_seconds(uint64_t us)
+{
+    return us ? show_number((double)us / 1e6) : NULL;
+}
+
+/* null: no copy was noted; a number that is null: no such copy */
+static struct json_object *summary_copied_json(const struct copy_note *copied)
+{
+    struct json_object *root;
+
+    if (!copied->replicate_us && !copied->upload_us)
+        return NULL;
+    root = json_object_new_object();
+    json_object_object_add(root, "step", json_object_new_uint64(copied->step));
+    json_object_object_add(root, "replicate_seconds", summary_copy_seconds(copied->replicate_us));
+    json_object_object_add(root, "upload_seconds", summary_copy_seconds(copied->upload_us));
+    return root;
+}
+
 /* null: the ranks reported no save that all of them read back */
 static struct json_object *summary_checkpoint_json(const struct run_summary *summary)
 {
@@ -180,6 +205,7 @@ static struct json_object *summary_checkpoint_json(const struct run_summary *sum
     json_object_object_add(root, "bytes", json_object_new_uint64(save->bytes));
     json_object_object_add(root, "write_seconds", show_number((double)save->write_us / 1e6));
     json_object_object_add(root, "verify_seconds", show_number((double)save->verify_us / 1e6));
+    json_object_object_add(root, "copied", summary_copied_json(&summary->copied));
     return root;
 }
 
@@ -468,18 +494,19 @@ static void summary_print_nothing(const struct run_summary *summary, const struc
                 summary->alive ? "" : " when it ended", show_end(style));
         return;
     }
-    if (summary->steps && lost > 0) {
+    if (summary_has_steps(summary) && lost > 0) {
         summary_print_lost(summary, lost, style, out);
         return;
     }
-    if (!summary->steps)
-        words = "cannot tell: no step was observed";
+    if (!summary_has_steps(summary))
+        words = summary->steps ? "cannot tell: no step was observed to end"
+                               : "cannot tell: no step was observed";
     else if (summary->alive)
         words = "no fault found so far";
     else if (summary->ended && summary->stopped)
         words = "nothing is wrong; it was stopped by a signal to its launcher";
-    fprintf(out, "%s%s%s\n", show_begin(style, summary->steps ? SHOW_GOOD : SHOW_OVER), words,
-            show_end(style));
+    fprintf(out, "%s%s%s\n", show_begin(style, summary_has_steps(summary) ? SHOW_GOOD : SHOW_OVER),
+            words, show_end(style));
 }
 
 static void summary_print_environment(const struct run_summary *summary, FILE *out)

@@ -13,9 +13,21 @@
 #include "show/ledger_view.h"
 #include "show/verdict_view.h"
 
-static const char score_mfu_formula[] =
-    "tokens x FLOP per token / (tp x pp x GPU-seconds of the steps "
-    "that processed them x peak FLOP/s of a GPU)";
+static const char *score_mfu_formula(const struct score_card *card)
+{
+    return card->mfu_by_ranks
+               ? "FLOP that the ranks reported (6 x parameters x tokens of each) / (GPU-seconds of "
+                 "their steps x peak FLOP/s of a GPU)"
+               : "tokens x FLOP per token / (tp x pp x GPU-seconds of the steps "
+                 "that processed them x peak FLOP/s of a GPU)";
+}
+
+void score_card_fini(struct score_card *card)
+{
+    free(card->device);
+    card->device = NULL;
+    card->devices = 0;
+}
 
 /* Figures that others have published, for comparison.  None is a measurement of this run. */
 static const struct {
@@ -109,6 +121,22 @@ static struct json_object *score_unknown_json(const struct score_card *card)
     return root;
 }
 
+static struct json_object *score_devices_json(const struct score_card *card)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < card->devices; i++) {
+        const struct score_device *device = &card->device[i];
+        struct json_object *one = json_object_new_object();
+
+        json_object_object_add(one, "rank", json_object_new_int64(device->rank));
+        json_object_object_add(one, "computing", show_number(device->computing / device->seconds));
+        json_object_object_add(one, "idle", show_number(device->idle / device->seconds));
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
 struct json_object *score_json(const struct score_card *card)
 {
     const struct {
@@ -118,6 +146,8 @@ struct json_object *score_json(const struct score_card *card)
         { "goodput", card->goodput },
         { "ettr", card->ettr },
         { "mfu", card->mfu },
+        { "device_computing", card->device_computing },
+        { "device_idle", card->device_idle },
         { "mttf_seconds", card->mttf_seconds },
         { "mttf_low", card->mttf_low },
         { "mttf_high", card->mttf_high },
@@ -147,7 +177,10 @@ struct json_object *score_json(const struct score_card *card)
     json_object_object_add(root, "alive", json_object_new_boolean(card->alive));
     for (size_t i = 0; i < COUNT(numbers); i++)
         json_object_object_add(root, numbers[i].name, show_number(numbers[i].value));
-    json_object_object_add(root, "mfu_formula", json_object_new_string(score_mfu_formula));
+    json_object_object_add(root, "mfu_formula", json_object_new_string(score_mfu_formula(card)));
+    json_object_object_add(root, "mfu_peak",
+                           card->mfu_peak[0] ? show_string(card->mfu_peak) : NULL);
+    json_object_object_add(root, "devices", score_devices_json(card));
     json_object_object_add(root, "ranks", json_object_new_int64(card->ranks));
     json_object_object_add(root, "attempts", json_object_new_int64(card->attempts));
     json_object_object_add(root, "failures", json_object_new_int64(card->failures));
@@ -321,6 +354,25 @@ static void score_print_dearest(const struct score_card *card, FILE *out)
     }
 }
 
+static void score_print_devices(const struct score_card *card, FILE *out)
+{
+    const struct score_device *least = card->device;
+    double waiting = 1 - card->device_computing - card->device_idle;
+
+    score_print_share(card, "device_computing", card->device_computing, out);
+    if (!card->devices)
+        return;
+    for (uint32_t i = 1; i < card->devices; i++) {
+        if (card->device[i].computing * least->seconds < least->computing * card->device[i].seconds)
+            least = &card->device[i];
+    }
+    fprintf(out,
+            "  %22s   of the devices' time in steps; waiting %.1f %%, idle %.1f %%; rank %" PRIu32
+            " computes least, %.1f %%\n",
+            "", 100 * MAX(waiting, 0.0), 100 * card->device_idle, least->rank,
+            100 * least->computing / least->seconds);
+}
+
 void score_text(const struct score_card *card, const struct show_style *style, FILE *out)
 {
     char run[64], text[64] = "";
@@ -332,7 +384,10 @@ void score_text(const struct score_card *card, const struct show_style *style, F
     score_print_share(card, "goodput", card->goodput, out);
     score_print_share(card, "ettr", card->ettr, out);
     score_print_share(card, "mfu", card->mfu, out);
-    fprintf(out, "  %22s   mfu = %s\n", "", score_mfu_formula);
+    fprintf(out, "  %22s   mfu = %s\n", "", score_mfu_formula(card));
+    if (card->mfu_peak[0])
+        fprintf(out, "  %22s   peak %s\n", "", card->mfu_peak);
+    score_print_devices(card, out);
     if (!isnan(card->tokens_per_second)) {
         snprintf(text, sizeof(text), "%.6g", card->tokens_per_second);
         score_print(card, "tokens per second", "tokens_per_second", card->tokens_per_second, text,

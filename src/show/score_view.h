@@ -19,7 +19,7 @@
 
 #define SCORE_DEAREST 10
 #define SCORE_SAVINGS 5
-#define SCORE_UNKNOWN 24
+#define SCORE_UNKNOWN 28
 
 struct score_unknown {
     const char *field; /* as in JSON */
@@ -30,6 +30,11 @@ struct score_unknown {
 struct score_saving {
     char what[80]; /* "node n2", "layer storage" */
     double gpu_seconds;
+};
+
+struct score_device { /* of a rank */
+    uint32_t rank;
+    double seconds, computing, idle; /* of all its steps that its device told of */
 };
 
 struct score_card {
@@ -43,6 +48,12 @@ struct score_card {
     struct ledger ledger;
     double goodput, ettr;
     double tokens_per_second, mfu;
+    bool mfu_by_ranks; /* from what the ranks reported, and no option */
+    char mfu_peak[96]; /* "989 TFLOP/s: NVIDIA H200, dense bf16"; "": not known */
+    double device_computing,
+        device_idle;             /* shares of the steps' time on the devices; the rest is waiting */
+    struct score_device *device; /* by rank; free with score_card_fini() */
+    uint32_t devices;
     double exposure_seconds; /* training time in which a failure would have been seen */
     uint32_t failures;
     double mttf_seconds, mttf_low, mttf_high; /* 95 % interval */
@@ -65,6 +76,8 @@ struct score_card {
     struct score_unknown unknown[SCORE_UNKNOWN];
     uint32_t unknown_count;
 };
+
+void score_card_fini(struct score_card *card);
 
 /* Says why a field is not known; the first reason stays. */
 void score_set_unknown(struct score_card *card, const char *field, const char *format, ...)

@@ -178,6 +178,7 @@ struct environment {
 
 /* The name of what leads to file servers: "eth0", or "ib0 mlx5_0". */
 #define ENVIRONMENT_STORAGE "storage.interface"
+#define ENVIRONMENT_GPU "gpu" /* its name, by its driver */
 
 /* Names of an environment that the root daemon of a node sends: which user a run (the directory of its rings) or a process of
  * the node belongs to.  Rank and attempt are 0 there.

@@ -2,8 +2,8 @@
 """The verdicts of `lockstep run` on real jobs on NCCL: four ranks on one GPU, eight kinds of programs, healthy and with faults.
 
 Each case of TABLE is one job of the programs in jobs/.  Jobs whose step times matter have the device for themselves, under MPS
-with a quarter of it for each rank, while the next job imports torch; jobs that stop or crash run several at a time, each with an
-MPS server of its own.  The first verdict of each job is held against what was done to it: kind, ranks, layer, and the cost against the
+with a quarter of it for each rank, while the next job imports torch (--beside N: N of them at a time, with that much less of the device
+each); jobs that stop or crash run several at a time, each with an MPS server of its own.  The first verdict of each job is held against what was done to it: kind, ranks, layer, and the cost against the
 step times that the program itself took with events of the device.
 
     python3 test/gpu/bench_gpu.py [--build build] [--part K/N] [--only NAME,...] [--seconds S] [--record DIR] [--json] [--list]
@@ -11,13 +11,15 @@ step times that the program itself took with events of the device.
 --part: the K-th of N parts, each a mixture of all cases.  --only: these, or those whose names begin so, in this order.  PROGRAM-plain is a
 healthy job without lockstep: with PROGRAM-healthy beside it, it says what being observed costs.  --record keeps in DIR, for each job, the
 run's log (NAME.lsf.gz), what was found (NAME.json), and for --rings NAME,... the ranks' rings (NAME.rings.tar.gz).  --again DIR judges the logs in
-DIR by this version, without a GPU.  --seconds: after which no job is begun.  Exit status 1 if a bar is missed.
+DIR by this version, without a GPU.  --seed draws other ranks and hosts for the faults: cases that nobody has seen.  --seconds: after which no
+job is begun.  Exit status 1 if a bar is missed.
 """
 import argparse
 import concurrent.futures
 import gzip
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -45,7 +47,7 @@ PROGRAMS = {
     "sharded": "sharded.py",
     "experts": "experts.py",
 }
-STEPS, AT = 130, 60  # of jobs whose step times matter; --steps, --at
+STEPS, AT = 110, 50  # of jobs whose step times matter; --steps, --at
 SHORT_AT = 25
 
 # Fault of a job: its kind for job.py, kinds and layers of the right verdict, and how it is run.
@@ -55,7 +57,7 @@ FAULTS = {
     "sleep": ("sleep:25", "straggler", "user-code,cpu", "timed"),
     "loader": ("loader:30", "straggler,input-stall", "data,storage", "timed"),
     "gc": ("gc:1500000", "straggler", "user-code,cpu", "timed"),
-    "share": ("mps:12", "straggler", "gpu", "timed"),
+    "share": ("mps:0.5", "straggler", "gpu", "timed"),
     "tokens": ("tokens:1.75", "imbalance", "*", "timed"),
     "nan": ("nan", "corruption", "*", "timed"),
     "stop": ("stop", "hang", "*", "stuck"),
@@ -72,8 +74,11 @@ FAULTS = {
 NOT = {("graph", "tokens"), ("compiled", "tokens"), ("pipeline", "tokens"), ("graph", "nan")}
 
 
+SEED = ""  # --seed
+
+
 def digest(name):
-    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
+    return int(hashlib.sha256((SEED + name).encode()).hexdigest()[:8], 16)
 
 
 def pairs(rank):
@@ -119,6 +124,15 @@ def chosen(only):
     return cases
 
 
+def drawn(cases, count):
+    """So many of them, each fault once before any comes twice, with a program that the seed chose."""
+    times, order = {}, []
+    for one in sorted(cases, key=lambda one: digest("draw " + one["name"])):
+        times[one["fault"]] = times.get(one["fault"], 0) + 1
+        order.append((times[one["fault"]], digest("draw " + one["name"]), one))
+    return [one for _, _, one in sorted(order, key=lambda each: each[:2])][:count]
+
+
 # ---- one job ----
 
 
@@ -127,7 +141,8 @@ class Mps:
 
     works = True
 
-    def __init__(self, place):
+    def __init__(self, place, percent=25):
+        self.percent = percent
         self.environment = {"CUDA_MPS_PIPE_DIRECTORY": os.path.join(place, "mps"),
                             "CUDA_MPS_LOG_DIRECTORY": os.path.join(place, "mps-log")}
         self.on = False
@@ -145,7 +160,7 @@ class Mps:
             Mps.works = False
 
     def rank_environment(self):
-        return dict(self.environment, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="25") if self.on else {}
+        return dict(self.environment, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=str(self.percent)) if self.on else {}
 
     def end(self):
         if not self.on:
@@ -210,9 +225,10 @@ def wait_for(run, what, limit_s):
 
 
 class Device:
-    """Who may use the device: a timed job alone, others together."""
+    """Who may use the device: so many timed jobs at a time (--beside), others together."""
 
-    lock = threading.Lock()
+    lock = threading.Semaphore(1)
+    mps = None  # of all timed jobs, where several run at a time
 
 
 def program(options, one):
@@ -230,7 +246,7 @@ def program(options, one):
 def follow(options, environment, one, run):
     """Until the job ends or, when it stands, until it has a verdict; returns seconds to the first verdict."""
     begin, seen = time.monotonic(), None
-    limit_s = options.limit if one["how"] in ("timed", "ends") else min(options.limit, 75)
+    limit_s = options.limit if one["how"] in ("timed", "ends") else min(options.limit, options.stuck_limit)
     limit_s = max(10, min(limit_s, options.end - begin))
     while run.poll() is None and time.monotonic() - begin < limit_s:
         if one["how"] == "timed":
@@ -248,7 +264,7 @@ def follow(options, environment, one, run):
 
 
 def job(options, one, place):
-    mps = Mps(place)
+    mps = Device.mps if Device.mps and one["how"] == "timed" else Mps(place)
     gate, state = os.path.join(place, "gate"), os.path.join(place, "state")
     os.makedirs(gate)
     environment = dict(os.environ, LOCKSTEP_STATE=state, LOCKSTEP_DEBUG="1", PYTHONUNBUFFERED="1", OMP_NUM_THREADS="1", JOB_GATE=gate, JOB_TIMES=place,
@@ -274,12 +290,13 @@ def job(options, one, place):
     finally:
         if run.poll() is None:
             interrupt(run)
-        mps.end()
+        if mps is not Device.mps:
+            mps.end()
     answer, why_status = ({"verdicts": []}, 0) if one["fault"] == "plain" else why(options, environment, one["name"])
     output.seek(0)
     directory = os.path.join(state, "runs", one["name"]) if one["fault"] != "plain" else place
     found = {"case": one, "steps": STEPS, "at": AT, "ready": ready, "status": status, "why_status": why_status, "verdict_after_s": seen, "seconds": seconds,
-             "mps": mps.on, "steps_ms": step_times(place), "answer": answer, "output": output.read()[-1000:],
+             "mps": mps.on, "steps_ms": step_times(place), "rest": rest(place), "turns": read_json(os.path.join(place, "turns.json")), "answer": answer, "output": output.read()[-1000:],
              "began": [], "ranks_output": [], "complaints": []}
     for rank in range(RANKS):
         text = rank_output(directory, rank)
@@ -315,8 +332,8 @@ def launch(place, words):
 
 
 def losses(found):
-    """What rank 0 printed of its losses: it must not depend on who watches."""
-    return [line for line in found["ranks_output"][0].splitlines() if " loss " in line][-1:]
+    """Of all ranks, to the bit: they must not depend on who watches."""
+    return [one and one["losses"] for one in found["rest"]]
 
 
 def rank_output(directory, rank):
@@ -327,14 +344,25 @@ def rank_output(directory, rank):
         return ""
 
 
+def read_json(path):
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
 def step_times(place):
     for rank in range(RANKS):
-        try:
-            with open(os.path.join(place, "times.%d.json" % rank)) as file:
-                return json.load(file)
-        except (OSError, ValueError):
-            continue
+        times = read_json(os.path.join(place, "times.%d.json" % rank))
+        if times:
+            return times
     return []
+
+
+def rest(place):
+    """Of each rank: its losses, to the bit, and the memory it had resident now and then."""
+    return [read_json(os.path.join(place, "rest.%d.json" % rank)) for rank in range(RANKS)]
 
 
 def keep(options, one, found, log):
@@ -418,6 +446,37 @@ def line(row):
         "" if row["step_ms"] is None else "; step %.1f ms" % row["step_ms"])
 
 
+def interval(right, count):
+    """The share, and its 95 % interval by Wilson."""
+    if not count:
+        return "none ran"
+    share, z = right / count, 1.96
+    middle, half = share + z * z / 2 / count, z * math.sqrt(share * (1 - share) / count + z * z / 4 / count / count)
+    return "%d of %d, %.2f (95 %%: %.2f to %.2f)" % (right, count, share, (middle - half) / (1 + z * z / count),
+                                                    (middle + half) / (1 + z * z / count))
+
+
+def final_table(rows, results):
+    """Shares by fault and by program, and in all."""
+    lines = []
+    sick = [row for row in rows if row["ran"] and row["fault"] not in ("healthy", "plain")]
+    well = [row for row in rows if row["ran"] and row["fault"] == "healthy"]
+    for key in ("fault", "program"):
+        for name in sorted({row[key] for row in sick}):
+            those = [row for row in sick if row[key] == name]
+            lines.append("%-8s %-12s kind and rank %d of %d, layer %d" % (
+                key, name, sum(row["faults_ok"] for row in those), len(those), sum(row["layer_ok"] for row in those)))
+    priced = [row for row in sick if row["cost_ok"] is not None]
+    ledgers = [one["answer"].get("ledger") or {} for one in results if one["case"]["how"] == "timed" and one["case"]["fault"] != "plain"]
+    steps, unfit = (sum(ledger.get(name, 0) for ledger in ledgers) for name in ("steps", "unfit_steps"))
+    lines += ["healthy and silent: " + interval(sum(row["faults_ok"] for row in well), len(well)),
+              "kind and rank:      " + interval(sum(row["faults_ok"] for row in sick), len(sick)),
+              "layer:              " + interval(sum(row["layer_ok"] for row in sick), len(sick)),
+              "cost within 15 %:   " + interval(sum(row["cost_ok"] for row in priced), len(priced)),
+              "steps priced:       " + interval(steps - unfit, steps)]
+    return lines
+
+
 def observed(results):
     """Per program: the median step without and with lockstep, ms, and whether the losses were equal."""
     found = {(one["case"]["program"], one["case"]["fault"], one["case"]["ahead"]): one for one in results}
@@ -446,8 +505,7 @@ def report(options, results, missing):
     total.update(not_run=missing, failed=[row["name"] for row in rows if not row["ran"]])
     for row in rows:
         print(line(row), file=sys.stderr)
-    print("healthy and silent %(healthy_silent)d of %(healthy)d; of %(faults)d faults kind and rank right %(kind_and_rank)d, layer %(layer)d; "
-          "cost right %(cost_within_15_percent)d of %(costs)d" % total, file=sys.stderr)
+    print("\n".join(final_table(rows, results)), file=sys.stderr)
     costs = observed(results)
     for cost in costs:
         print("%(program)-12s step %(plain_ms).2f ms without, %(ours_ms).2f with: %(more_percent)+.2f %%; losses equal: %(losses_equal)s" % cost,
@@ -474,9 +532,12 @@ def run_all(options, cases):
     begin = time.monotonic()
     options.end = begin + options.seconds + 30  # of jobs that were begun in time
     hows = {one["how"] for one in cases}
-    parts = {"timed": 0.65 if len(hows) > 1 else 1, "stuck": 0.9 if "endless" in hows else 1}
+    parts = {"timed": options.timed_share if len(hows) > 1 else 1, "stuck": 0.9 if "endless" in hows else 1}
     parts["ends"] = parts["stuck"]
     results, missing = [], []
+    Device.lock = threading.Semaphore(options.beside)
+    if options.beside > 1:
+        Device.mps = Mps(os.path.join(options.place, "shared"), 100 // RANKS // options.beside)
 
     def one_job(one):
         # Of a short time each way to run has its part.
@@ -499,9 +560,11 @@ def run_all(options, cases):
             for rank in range(RANKS):
                 print("  rank %d: %s" % (rank, found["ranks_output"][rank][-700:].replace("\n", "\n  ")), file=sys.stderr, flush=True)
 
-    for hows, workers in ((("timed",), 2), (("stuck", "ends"), options.jobs), (("endless",), 1)):
+    for hows, workers in ((("timed",), options.beside + 1), (("stuck", "ends"), options.jobs), (("endless",), 1)):
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             list(pool.map(one_job, [one for one in cases if one["how"] in hows]))
+        if "timed" in hows and Device.mps:
+            Device.mps.end()
     return results, missing
 
 
@@ -530,9 +593,15 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--only", default="", help="names or prefixes of cases, with commas")
+    parser.add_argument("--faults", default="", help="only these, with commas; -healthy and the like: all others (give it as --faults=-healthy)")
+    parser.add_argument("--draw", type=int, default=0, help="so many of them, each fault before any twice")
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--limit", type=float, default=120, help="seconds for one job on the device")
     parser.add_argument("--jobs", type=int, default=3, help="jobs that stop or end, at a time")
+    parser.add_argument("--beside", type=int, default=1, help="timed jobs at a time")
+    parser.add_argument("--seed", default="")
+    parser.add_argument("--timed-share", type=float, default=0.65, help="of --seconds, for timed jobs")
+    parser.add_argument("--stuck-limit", type=float, default=75, help="seconds for a job that stands")
     parser.add_argument("--single", action="store_true", help="sharded: without tensor parallelism")
     parser.add_argument("--more", default="", help="more options for the programs")
     parser.add_argument("--record")
@@ -548,12 +617,17 @@ def main():
     options = parser.parse_args()
     if options.launch:
         return launch(options.launch, options.words)
-    globals().update(STEPS=options.steps, AT=options.at)
+    globals().update(STEPS=options.steps, AT=options.at, SEED=options.seed)
+    globals().update(TABLE=table())
     options.build, options.machine = os.path.abspath(options.build), None
     part, parts = map(int, options.part.split("/"))
     cases = [one for number, one in enumerate(TABLE) if number % parts == part - 1]
     if options.only:
         cases = chosen(options.only)
+    if options.faults:
+        cases = [one for one in cases if (one["fault"] in options.faults.lstrip("-").split(",")) != (options.faults[0] == "-")]
+    if options.draw:
+        cases = drawn(cases, options.draw)
     if options.list:
         print("\n".join("%s %s rank %d" % (one["name"], one["how"], one["bad"]) for one in cases))
         return 0

@@ -140,7 +140,7 @@ def the_numbers_are_those_of_the_header(place):
                   "_abi.COMM_KINDS, _abi.DTYPES)))\n"
                   "import lockstep\n"
                   "assert {n: i + 1 for i, n in enumerate(lockstep._PHASES)} == _abi.PHASES\n"
-                  "assert {n: i + 1 for i, n in enumerate(lockstep._METRICS)} | {'values_late': 6} == _abi.METRICS")
+                  "assert lockstep._METRICS | {'values_late': 6} == _abi.METRICS")
     equal((done.returncode, done.stderr), (0, ""))
     tables = ast.literal_eval(done.stdout)
     for table, prefix in zip(tables, ("PHASE", "OP", "METRIC", "COMM", "DTYPE")):

@@ -23,7 +23,7 @@ OPS = ("", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", 
 DTYPES = ("", "float32", "bfloat16", "float16", "float64", "float8_e4m3", "float8_e5m2", "int8", "int16",
           "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128",
           "other", "mixed")
-METRICS = ("", "loss", "grad_norm", "tokens", "length_squares", "micro_batches", "values_late")
+METRICS = ("", "loss", "grad_norm", "tokens", "length_squares", "micro_batches", "values_late", "flop")
 COMM_KINDS = ("other", "world", "dp", "tp", "pp", "cp", "ep")
 
 Event = namedtuple("Event", "time step kind detail stream comm a b c d lane")

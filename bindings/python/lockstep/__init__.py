@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 
 _PHASES = ("init", "comm-init", "compile", "data", "forward", "backward", "optimizer", "checkpoint",
            "eval", "gc", "other")
-_METRICS = ("loss", "grad_norm", "tokens", "length_squares", "micro_batches")
+_METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5, "flop": 7}
 
 
 def __getattr__(name):
@@ -94,7 +94,7 @@ class phase(contextlib.ContextDecorator):
 
 
 def metric(**values):
-    """Numbers of the step now open: loss, grad_norm, tokens, length_squares, micro_batches.
+    """Numbers of the step now open: loss, grad_norm, tokens, length_squares, micro_batches, flop (of this rank's model, for MFU).
 
     Nothing waits for a device: loss and grad_norm on one are copied behind the step and recorded a few steps
     later, other tensors there are left out.  Give `.item()` where the program has it anyway.
@@ -104,12 +104,12 @@ def metric(**values):
             raise TypeError("%r: a metric is one of %s" % (name, ", ".join(_METRICS)))
         place = getattr(value, "device", None)
         if name in ("loss", "grad_norm") and is_on_device(value):
-            late.take(_METRICS.index(name) + 1, value)
+            late.take(_METRICS[name], value)
             continue
         if value is None or getattr(place, "type", "cpu") != "cpu":
             continue
         try:
-            probe.metric(_METRICS.index(name) + 1, float(value))
+            probe.metric(_METRICS[name], float(value))
         except Exception as error:  # not a number; the program has its own opinion of it
             complain("metric %s: %r" % (name, error))
 

@@ -27,7 +27,7 @@ DTYPES = {
 }
 DTYPE_UNKNOWN, DTYPE_OTHER, DTYPE_MIXED = 0, 18, 19
 METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5,
-           "values_late": 6}
+           "values_late": 6, "flop": 7}
 COMM_KINDS = {"other": 0, "world": 1, "dp": 2, "tp": 3, "pp": 4, "cp": 5, "ep": 6}
 
 REQUEST_CHECKPOINT = 1
@@ -101,7 +101,7 @@ _CALLS = {
     "probe_close": (None, [_PROBE]),
 }
 # struct private_table of src/probe/private_table.h: functions without exported names, in the struct's order.
-_PRIVATE_VERSION = 3
+_PRIVATE_VERSION = 4
 _PRIVATE = {
     "coll_launch": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
     "p2p_launch": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16, _INT]),
@@ -115,6 +115,7 @@ _PRIVATE = {
     "nccl_watch": (None, [_INT]),
     "stamps_use": (_INT, [_PROBE, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, _U64]),
     "stamps_reason": (ctypes.c_char_p, []),
+    "host_waits": (_INT, [ctypes.c_void_p]),
     "nccl_group": (None, [_U32, _U32, _U32, ctypes.c_char_p]),
 }
 

@@ -33,7 +33,6 @@ HOOKS = (
     ("torch.distributed.device_mesh", "_found", "hook_mesh"),
     ("torch.distributed._tensor.device_mesh", "_found", "hook_mesh"),
     ("torch._dynamo.callback", "_compile", "hook_callback"),
-    ("torch._tensor", "_stamps", "hook_tensor"),
     ("torch.cuda.streams", "_stamps", "hook_streams"),
     ("torch.cuda.graphs", "_graphs", "hook_graphs"),
     ("torch.distributed._functional_collectives", "_stamps", "hook_functional"),

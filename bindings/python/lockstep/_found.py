@@ -6,20 +6,9 @@ import os
 import weakref
 
 from ._groups import groups
-from ._layout import FOUND, NAMES, TOLD, arrange, where
+from ._layout import FOUND, NAMES, TOLD, arrange, kind_of, where
 from ._probe import complain, probe
 from ._wrap import wraps
-
-# What people call the dimensions of a mesh.
-_DIMENSIONS = {
-    "dp": "dp", "ddp": "dp", "data": "dp", "data_parallel": "dp", "fsdp": "dp", "hsdp": "dp",
-    "replicate": "dp", "dp_replicate": "dp", "shard": "dp", "dp_shard": "dp", "batch": "dp",
-    "tp": "tp", "tensor": "tp", "tensor_parallel": "tp", "model": "tp", "mp": "tp",
-    "pp": "pp", "pipe": "pp", "pipeline": "pp", "stage": "pp", "pipeline_parallel": "pp",
-    "cp": "cp", "context": "cp", "sp": "cp", "sequence": "cp",
-    "ep": "ep", "expert": "ep", "expert_parallel": "ep",
-}
-
 
 # ---- the environment ----
 
@@ -53,7 +42,7 @@ def kind_of_group(text):
     """From torch's own description of a group of a mesh: mesh_tp.  None: it says nothing."""
     if not isinstance(text, str) or not text.startswith("mesh_"):
         return None
-    return _DIMENSIONS.get(text[len("mesh_"):])
+    return kind_of(text[len("mesh_"):])
 
 
 def _take_later():
@@ -86,7 +75,7 @@ def _take_mesh(mesh):
     complete = True
     size, index = {}, {}
     for dimension, name in enumerate(names):
-        kind = _DIMENSIONS.get(name)
+        kind = kind_of(name)
         if kind is None:
             continue
         # Two dimensions of one kind (replicate and shard) are one, the first is the outer one.

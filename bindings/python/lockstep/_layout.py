@@ -7,7 +7,21 @@ environment says, then what the hooks find.
 from ._probe import complain, probe
 
 NAMES = ("tp", "pp", "dp", "cp", "ep")
+# What people call the dimensions of a mesh.
+DIMENSIONS = {
+    "dp": "dp", "ddp": "dp", "data": "dp", "data_parallel": "dp", "fsdp": "dp", "hsdp": "dp",
+    "replicate": "dp", "dp_replicate": "dp", "shard": "dp", "dp_shard": "dp", "batch": "dp",
+    "tp": "tp", "tensor": "tp", "tensor_parallel": "tp", "model": "tp", "mp": "tp",
+    "pp": "pp", "pipe": "pp", "pipeline": "pp", "stage": "pp", "pipeline_parallel": "pp",
+    "cp": "cp", "context": "cp", "sp": "cp", "sequence": "cp",
+    "ep": "ep", "expert": "ep", "expert_parallel": "ep",
+}
 GUESSED, FOUND, TOLD, BY_HAND = range(4)  # whom to believe: the higher, and among equals the later
+
+
+def kind_of(name):
+    """Of a dimension of a mesh, by its name; None: not known."""
+    return DIMENSIONS.get(name)
 
 
 def arrange(rank, world, sizes):

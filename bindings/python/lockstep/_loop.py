@@ -15,6 +15,9 @@ Where only backward and optimizer are to be seen (no loader, no DistributedDataP
 lies between the two, unseen.  Then the optimizer that was the last one of the step before ends a step
 at once.
 
+Where torch.compile took the optimizer in, nobody sees it called.  Then a zero_grad() outside, after a backward, ends a step;
+without one, each fetch of a loader, or else each backward, is taken for a step's beginning once there have been many of them.
+
 Eval loops and checkpoints that follow an optimizer call lie between steps.  One thread trains: what
 others do (a thread that prefetches) is not the loop.
 """
@@ -28,7 +31,10 @@ from ._steps import steps
 INIT, COMM_INIT, COMPILE, DATA, FORWARD, BACKWARD, OPTIMIZER, CHECKPOINT, EVAL = range(1, 10)
 OTHER = 11
 LOSS, GRAD_NORM, TOKENS, LENGTH_SQUARES, MICRO_BATCHES = range(1, 6)
+FLOP = 7
 _get_ident = threading.get_ident
+ZEROED = 3  # calls of zero_grad() after a backward, and no optimizer was ever called: it is compiled
+REPEATED = 64  # the same of backwards or fetches
 
 
 class Loop:
@@ -47,6 +53,7 @@ class Loop:
         self.fetching = self.computing = self.optimizing = self.saving = 0  # depths
         self.capturing = False  # what is called goes into a CUDA graph and runs later
         self.captured = False  # an optimizer was
+        self.zeroed = self.repeated = 0  # of ZEROED and REPEATED; no optimizer has been called yet
         self.counted = None  # the step that these are counts of
         self.micro_batches = self.tokens = self.squares = 0
         self.length = 1  # of the newest batch's sequences
@@ -84,6 +91,26 @@ class Loop:
             self.stepped = False
             self.driven = fetch
             self.called.clear()
+            steps.begin()
+
+    def _repeat(self, fetch=False):
+        """A fetch, or without a loader a backward, of a training whose optimizer nobody has seen: one of many begins a step."""
+        if not fetch and self.driven or self.stepped or self.zeroed or steps.by_hand or self.last is not None:
+            return
+        self.repeated += 1
+        if self.repeated > REPEATED:
+            steps.begin()
+
+    def zero_begin(self):
+        """Gradients are set to zero: where an optimizer is seen it has been called by then."""
+        if self.last is not None or self.stepped or self.computing or not self.micro_batches or self.counted != steps.number \
+                or steps.by_hand:
+            return
+        self.zeroed += 1
+        self.repeated = 0
+        if self.zeroed > ZEROED:
+            self._leave_forward()
+            self.driven = False
             steps.begin()
 
     def _fresh(self):
@@ -131,6 +158,8 @@ class Loop:
             if ending:
                 self._settle()
             else:
+                if self.last is None:
+                    self._repeat(fetch=True)
                 self._front(fetch=True)
         probe.phase_begin(DATA)
 
@@ -198,11 +227,15 @@ class Loop:
         if self.forward:
             self.forward = False
             probe.phase_end(FORWARD)
-        if not self.optimizing and (self.stepped or steps.number is None):
+        if self.optimizing:
+            pass
+        elif self.stepped or steps.number is None:
             if not self.driven:
                 self.blind = True
                 self.final = self.last
             self._front()
+        elif self.last is None:
+            self._repeat()
         probe.phase_begin(BACKWARD)
 
     def backward_end(self, loss):

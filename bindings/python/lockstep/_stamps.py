@@ -3,7 +3,8 @@
 
 Steps and phases are stamped by the C half of their marks (src/probe/probe_python.c).  Here stamps are switched on once the
 program has a CUDA context, and put around what the stream waits for: operations that the caller waits for, works, events,
-DistributedDataParallel's last wait in a backward.  A stamp never waits for the device.
+DistributedDataParallel's last wait in a backward.  Where the host waits for its device inside torch, src/probe/host_wait.c
+puts one.  A stamp never waits for the device.
 
 LOCKSTEP_STAMPS=off: none; then the host's times stand for the work.
 """
@@ -18,7 +19,7 @@ from ._probe import complain, probe
 from ._steps import steps
 from ._wrap import wraps
 
-WAIT_BEGIN, WAIT_END, HOST_WAIT = 4, 5, 6  # enum ring_stamp_what
+WAIT_BEGIN, WAIT_END = 4, 5  # enum ring_stamp_what
 
 
 class Stamps:
@@ -38,6 +39,7 @@ class Stamps:
 
     def _closed(self):
         self.stamp = None
+        probe.library.host_waits(None)
 
     def try_open(self):
         """Called before each step begins, until there is a CUDA context, or never will be one."""
@@ -68,6 +70,8 @@ class Stamps:
         if result < 0 or not fast.use():
             raise RuntimeError(why.value.decode("utf-8", "replace"))
         fast.builtin("stamp_stream")(stream_of, (device,))
+        if probe.library.host_waits(find) == 0:
+            complain("waits for the device inside torch are not stamped: no calls of the CUDA runtime found")
         self.stream = lambda: stream_of(device)
         self.stamp = fast.builtin("stamp")
         return True
@@ -140,23 +144,3 @@ def hook_streams(module):
 def hook_functional(module):
     """Functional collectives, and with them DTensor."""
     module.wait_tensor = _around(module.wait_tensor, lambda tensor: getattr(tensor, "is_cuda", False))
-
-
-# Methods of a tensor that wait for its device.  What the stream has computed by then is its own work, and not the host's.
-_WAITING = ("item", "tolist", "cpu")
-
-
-def _before(original):
-    @wraps(original)
-    def before(self, *args, **kwargs):
-        stamp = stamps.stamp
-        if stamp is not None and not _torch.compiling() and self.is_cuda and not stamps.capturing:
-            stamp(HOST_WAIT)
-        return original(self, *args, **kwargs)
-
-    return before
-
-
-def hook_tensor(module):
-    for name in _WAITING:
-        setattr(module.Tensor, name, _before(getattr(module.Tensor, name)))

@@ -8,9 +8,11 @@ import weakref
 
 from . import _torch
 from ._late import is_on_device, late
-from ._loop import GRAD_NORM, LOSS, loop
-from ._probe import probe
+from ._layout import kind_of
+from ._loop import FLOP, GRAD_NORM, LOSS, loop
+from ._probe import complain, probe
 from ._stamps import stamps
+from ._steps import steps
 from ._wrap import wraps
 
 
@@ -86,6 +88,8 @@ def _wrap_step(original):
         try:
             return original(self, *args, **kwargs)
         finally:
+            if loop.tokens:
+                _work.tell(self)
             loop.optimizer_end(self)
 
     step._lockstep = True
@@ -107,6 +111,15 @@ def hook_optimizer(module):
         _optimizers.add(self)
 
     setattr(optimizer, name, patch)
+    original_zero = optimizer.zero_grad
+
+    @wraps(original_zero)
+    def zero_grad(self, *args, **kwargs):
+        if not _torch.compiling() and loop.last is None and probe.handle and loop.awake():
+            loop.zero_begin()
+        return original_zero(self, *args, **kwargs)
+
+    optimizer.zero_grad = zero_grad
 
 
 def taken():
@@ -118,6 +131,53 @@ def taken():
             value = _value(count) if not isinstance(count, int) else count
             most = max(most, int(value or 0))
     return most
+
+
+FLOP_PER_PARAMETER = 6  # a token, forward and backward
+_SPLIT = ("tp", "ep", "cp")  # of such a mesh dimension each rank computes with its part only; FSDP gathers the whole
+
+
+def _computed_numbers(parameter):
+    """How many numbers of it this rank computes with."""
+    count = parameter.numel()
+    whole = getattr(parameter, "_unpadded_unsharded_size", None)  # FSDP's first kind keeps a part of a flat one
+    if whole is not None:
+        return whole.numel()
+    mesh = getattr(parameter, "device_mesh", None)
+    for place, name in zip(getattr(parameter, "placements", ()), getattr(mesh, "mesh_dim_names", None) or ()):
+        if place.is_shard() and kind_of(name) in _SPLIT:
+            count //= mesh[name].size()
+    return count
+
+
+class _Work:
+    """FLOP of a step, as formulas of MFU have them: of all parameters that optimizers have, for each token of the batch."""
+
+    def __init__(self):
+        self.seen = weakref.WeakSet()
+        self.parameters = set()  # ids
+        self.numbers = 0
+
+    def add(self, optimizer):
+        self.seen.add(optimizer)
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if id(parameter) not in self.parameters:
+                    self.parameters.add(id(parameter))
+                    self.numbers += _computed_numbers(parameter)
+
+    def tell(self, optimizer):
+        try:
+            if optimizer not in self.seen:
+                self.add(optimizer)
+            if loop.tokens and loop.counted == steps.number and self.numbers:
+                probe.metric(FLOP, FLOP_PER_PARAMETER * float(self.numbers) * loop.tokens)
+        except Exception as error:
+            complain("FLOP are not counted: %r" % (error,))
+            self.tell = lambda _: None
+
+
+_work = _Work()
 
 
 def hook_scaler(module):

@@ -127,13 +127,13 @@ static void demo_on_verdict(void *arg, const struct verdict *verdict)
     char who[200];
 
     demo_line_clear(screen);
+    putchar('\n'); /* before each part, none behind it: so there is one between any two */
     if (verdict->until_real_ns) /* it was printed in full when it was opened */
         printf("closed: %s, %s; total cost %.1f GPU-seconds (%s)\n",
                verdict_kind_name(verdict->kind), verdict_who(verdict, who, sizeof(who)),
                verdict->gpu_seconds, verdict->id);
     else
         verdict_text(verdict, &screen->style, stdout);
-    putchar('\n');
     fflush(stdout);
 }
 
@@ -144,7 +144,7 @@ static void demo_on_run(void *arg, const struct fact_run *run)
     if (run->event != RUN_ATTEMPT_BEGIN || run->attempt == 0)
         return;
     demo_line_clear(screen);
-    printf("restart %u: all ranks restart from the newest checkpoint\n\n", run->attempt);
+    printf("\nrestart %u: all ranks restart from the newest checkpoint\n", run->attempt);
     fflush(stdout);
 }
 
@@ -387,13 +387,13 @@ static void demo_print_begin(const struct demo_run *demo, const struct demo_sett
     printf("run %s: training with %u rank%s for %llu steps on this machine; ", demo->config.run,
            settings->ranks, settings->ranks == 1 ? "" : "s", (unsigned long long)settings->steps);
     if (demo->plan.count == 0)
-        printf("no fault will be injected.\n\n");
+        printf("no fault will be injected.\n");
     else
-        printf("%u fault%s will be injected.\nlockstep has no information about the faults.\n\n",
+        printf("%u fault%s will be injected.\nlockstep has no information about the faults.\n",
                demo->plan.count, demo->plan.count == 1 ? "" : "s");
     for (uint32_t i = 0; i < demo->plan.count; i++) {
         if (demo->plan.fault[i].step >= settings->steps)
-            printf("fault %s begins at step %llu, after the last step: it will not happen.\n\n",
+            printf("fault %s begins at step %llu, after the last step: it will not happen.\n",
                    demo->plan.fault[i].kind->name, (unsigned long long)demo->plan.fault[i].step);
     }
     fflush(stdout);

@@ -1,4 +1,4 @@
-/* demo_run.h - a demo from the outside: a real run, faults made in it, and what was said of them.
+/* demo_run.h - a demo from the outside: a real run, faults made in it, and its verdicts.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -41,6 +41,7 @@ struct keeper_plan {
     int64_t drain_ns;    /* for agents and controller */
     const char *rings;   /* removed when the launcher is gone and all has ended */
     struct rlimit files; /* how many files they may open: the keeper itself may open more */
+    int life; /* a descriptor that the ranks inherit, so that it is open while one of them lives; 0: none */
 };
 
 struct keeper_job {

@@ -303,7 +303,8 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,
                                 .rings = launch->run_dir.file.rings,
-                                .files = launch->files };
+                                .files = launch->files,
+                                .life = launch->life.fd };
     int r;
 
     launch->command = calloc(plan.commands, sizeof(*launch->command));
@@ -379,6 +380,9 @@ static int launch_open(struct launch *launch, struct err *err)
     launch_raise_files(launch);
     launch_watchers(launch);
     launch_warm_open(launch);
+    if (launch->plan->nodes_max && getenv("LOCKSTEP_CONTROL"))
+        life_socket_open(getenv("LOCKSTEP_CONTROL"),
+                         &launch->life); /* else the lease alone counts */
     if (r == 0)
         r = launch_keeper(launch, err);
     if (r == 0)
@@ -411,6 +415,7 @@ static void launch_close(struct launch *launch)
     launch_crew_close(launch);
     job_rendezvous_close(launch->rendezvous);
     launch_warm_close(launch);
+    life_socket_close(&launch->life);
     fd_clean(&launch->signals);
     fd_clean(&launch->run_dir.lock);
     free(launch->poll);

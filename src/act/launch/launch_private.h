@@ -12,6 +12,7 @@
 #include "act/keeper/keeper.h"
 #include "act/launch/launch.h"
 #include "act/launcher_log.h"
+#include "act/life_socket.h"
 #include "act/output/output.h"
 #include "act/rank_environment.h"
 #include "act/run_directory.h"
@@ -43,6 +44,7 @@ struct launch {
     char hang[160];            /* why this attempt was ended; "": no hang */
     struct policy_means means; /* as they were sent; mode 0: not yet */
     bool given_up;             /* no further attempt */
+    uint32_t failed_soon;      /* attempts in a row that did not last a minute */
     bool failed;               /* in this attempt */
     uint32_t culprit;          /* of the latest failed attempt */
     int culprit_status;
@@ -65,7 +67,8 @@ struct launch {
     bool keeper_lost_seen, launcher_log_failed;
     int lost_status;
     struct rlimit files; /* of open files, as we found it */
-    struct err starved;  /* why no process can be started as it should; "": they can */
+    struct life_socket life;
+    struct err starved; /* why no process can be started as it should; "": they can */
 };
 
 /* launch.c */

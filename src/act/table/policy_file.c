@@ -318,28 +318,36 @@ static int policy_read_default(struct policy_table *ret, struct err *err)
     CLEAN(conf_fini) struct conf conf = { 0 };
     int result = conf_parse("default", policy_default, policy_default_size, &conf, err);
 
-    *ret = (struct policy_table){ 0 };
     return result < 0 ? result : policy_read(&conf, ret, err);
+}
+
+/* Over the default table, which fills what the file does not set; `conf` NULL: that alone. */
+static int policy_read_over(const struct conf *conf, struct policy_table *ret, struct err *err)
+{
+    struct policy_table table = { .rows = 0 };
+    int result = policy_read_default(&table, err);
+
+    if (result == 0 && conf)
+        result = policy_read(conf, &table, err);
+    if (result < 0)
+        return result;
+    *ret = table;
+    return 0;
 }
 
 int policy_file_parse(const char *file, const void *text, size_t size, struct policy_table *ret,
                       struct err *err)
 {
     CLEAN(conf_fini) struct conf conf = { 0 };
-    int result = policy_read_default(ret, err);
+    int result = conf_parse(file, text, size, &conf, err);
 
-    if (result == 0)
-        result = conf_parse(file, text, size, &conf, err);
-    return result < 0 ? result : policy_read(&conf, ret, err);
+    return result < 0 ? result : policy_read_over(&conf, ret, err);
 }
 
 int policy_file_read(const char *path, struct policy_table *ret, struct err *err)
 {
     CLEAN(conf_fini) struct conf conf = { 0 };
-    int result = policy_read_default(ret, err);
+    int result = path ? conf_read(path, &conf, err) : 0;
 
-    if (!path || result < 0)
-        return result;
-    result = conf_read(path, &conf, err);
-    return result < 0 ? result : policy_read(&conf, ret, err);
+    return result < 0 ? result : policy_read_over(path ? &conf : NULL, ret, err);
 }

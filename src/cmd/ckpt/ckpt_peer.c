@@ -234,7 +234,10 @@ static int mirror_copy(struct mirror *mirror, struct peer_point point, struct er
                          .progress = isatty(STDERR_FILENO) ? progress_bar_show : NULL,
                          .ctx = &mirror->bar };
     bool there = mirror_has(mirror, point);
+    int64_t begin_ns = time_mono_ns();
     int result = there ? 0 : pull_point(&pull, mirror->dir_fd, point.step, point.job, err);
+
+    uint64_t took_us = there ? 0 : (uint64_t)((time_mono_ns() - begin_ns) / NS_PER_US);
 
     progress_bar_end(&mirror->bar);
     if (result < 0)
@@ -243,7 +246,7 @@ static int mirror_copy(struct mirror *mirror, struct peer_point point, struct er
     mirror->last = point;
     if (mirror->options->keep)
         retain_points(mirror->dir_fd, &(struct retain){ .keep = mirror->options->keep }, NULL);
-    return peer_copied(mirror->peer, point, err);
+    return peer_copied(mirror->peer, point, took_us, err);
 }
 
 static bool mirror_wants(const struct mirror *mirror, struct peer_point point)

@@ -53,7 +53,7 @@ static const struct opt fabric_test_opts[] = {
     { "full", 0, OPT_FLAG, offsetof(struct fabric_test_options, full), NULL,
       "every node with every other one, in as many rounds as that takes", NULL, false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct fabric_test_options, dry_run), NULL,
-      "print the plan: rounds, time and volume; connect to nobody", NULL, false },
+      "print the plan: rounds, time and volume; connect to no node", NULL, false },
     { "json", 0, OPT_FLAG, offsetof(struct fabric_test_options, json), NULL,
       "print one JSON object", NULL, false },
     { .name = NULL },

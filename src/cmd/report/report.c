@@ -19,6 +19,7 @@
 struct report_settings {
     bool json;
     const char *output;
+    const char *precision;
     double parameters, flop_per_token, peak_tflops, price;
     struct site_options site;
 };
@@ -34,6 +35,9 @@ static const struct opt report_opts[] = {
       "FLOP per token, instead of --parameters", NULL, false },
     { "peak-tflops", 0, OPT_F64, offsetof(struct report_settings, peak_tflops), "T",
       "peak TFLOP/s of one GPU in the precision of the training, for MFU", NULL, false },
+    { "precision", 0, OPT_TEXT, offsetof(struct report_settings, precision), "P",
+      "bf16 (default), fp16, fp8 or tf32: whose peak it is, where the GPU's name says it", NULL,
+      false },
     { "price", 0, OPT_F64, offsetof(struct report_settings, price), "P",
       "price of a GPU-hour, for learning velocity per unit of money", NULL, false },
     SITE_ASK_OPTS(offsetof(struct report_settings, site)),
@@ -48,6 +52,7 @@ static int report_score(const struct run_source *source, const struct report_set
         .flop_per_token = settings->flop_per_token > 0 ? settings->flop_per_token
                                                        : FLOP_PER_PARAMETER * settings->parameters,
         .peak_flops = settings->peak_tflops * 1e12,
+        .precision = settings->precision,
         .price = settings->price,
     };
 
@@ -122,7 +127,10 @@ static int report_print(const char *const *run, size_t count,
         report_print_json(card, count ? count : 1);
     else
         report_print_text(card, count ? count : 1);
-    return card[0].steps ? 0 : 3;
+    result = card[0].steps ? 0 : 3;
+    for (size_t i = 0; i < (count ? count : 1); i++)
+        score_card_fini(&card[i]);
+    return result;
 }
 
 static int report_save(const char *run, const struct report_settings *settings)
@@ -138,6 +146,7 @@ static int report_save(const char *run, const struct report_settings *settings)
     if (result == 0) {
         report = score_json(card);
         result = page_save(source.directory.text, settings->output, report, &err);
+        score_card_fini(card);
     }
     json_object_put(report);
     if (result < 0) {

@@ -598,7 +598,7 @@ static bool lives_tick_suspect(struct lives_view *view, struct site_node *node,
 
     if (!evidence->any)
         return lives_move(node, view, life->before ? life->before : NODE_NEW,
-                          "what spoke against it is over, or was answered by a check");
+                          "the findings against it are over, or a check refuted them");
     if (strcmp(life->why, evidence->why) != 0) {
         lives_name(life, evidence, view->real_ns);
         snprintf(life->why, sizeof(life->why), "%s", evidence->why);

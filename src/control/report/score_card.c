@@ -12,6 +12,7 @@
 
 #include "control/report/run_frames.h"
 #include "control/report/run_report.h"
+#include "control/report/score_device.h"
 #include "control/report/shape_book.h"
 #include "core/clean.h"
 #include "core/hash.h"
@@ -53,6 +54,9 @@ struct score_builder {
     uint32_t split;                        /* tp x pp; 0: no rank has a layout */
     int64_t submit_real_ns, start_real_ns; /* of the scheduler's job; 0: not known */
     int64_t begin_real_ns, attempt_begin_ns, first_attempt_ns, end_real_ns;
+    double flop, flop_seconds; /* that ranks reported, and the GPU-seconds of these steps */
+    char gpu[128];             /* its name, of the first rank that has one; "": not known */
+    size_t device_room;
     char node[FACT_NAME]; /* of a rank */
     bool several_nodes;
     bool launched, in_attempt;
@@ -149,6 +153,10 @@ static void score_add_step(struct score_builder *builder, struct score_step *ste
         builder->token_seconds += (double)period_ns / 1e9;
         builder->token_steps++;
     }
+    if (fact->metric_set & 1u << LOCKSTEP_METRIC_FLOP && fact->metric[LOCKSTEP_METRIC_FLOP] > 0) {
+        builder->flop += fact->metric[LOCKSTEP_METRIC_FLOP];
+        builder->flop_seconds += (double)period_ns / 1e9;
+    }
 }
 
 static int score_take_step(struct score_builder *builder, uint64_t sender, struct reader in)
@@ -170,7 +178,7 @@ static int score_take_step(struct score_builder *builder, uint64_t sender, struc
     if (!step)
         return -ENOMEM;
     score_add_step(builder, step, &fact, shape, (int64_t)*clock);
-    return 0;
+    return score_device_add(builder->card, &builder->device_room, &fact, shape);
 }
 
 static void score_take_node(struct score_builder *builder, const struct fact_ring *ring)
@@ -201,6 +209,19 @@ static void score_take_job(struct score_builder *builder, const struct policy_me
         return;
     builder->submit_real_ns = means->submit_real_ns;
     builder->start_real_ns = means->start_real_ns;
+}
+
+static int score_take_environment(struct score_builder *builder, struct reader in)
+{
+    CLEAN(environment_fini) struct environment environment = { 0 };
+
+    if (builder->gpu[0] || environment_get(in, &environment) < 0)
+        return 0;
+    for (uint32_t i = 0; i < environment.count; i++) {
+        if (strcmp(environment.pair[i].name, ENVIRONMENT_GPU) == 0)
+            snprintf(builder->gpu, sizeof(builder->gpu), "%s", environment.pair[i].value);
+    }
+    return 0;
 }
 
 static int score_take_frame(void *arg, const struct frame *frame, struct err *err)
@@ -241,6 +262,9 @@ static int score_take_frame(void *arg, const struct frame *frame, struct err *er
         break;
     case FRAME_MERGED:
         score_take_merged(builder, in);
+        break;
+    case FRAME_ENVIRONMENT:
+        result = score_take_environment(builder, in);
         break;
     default:
         break;
@@ -458,29 +482,62 @@ static void score_learning(struct score_builder *builder, double *scratch)
         score_set_unknown(card, "learning_velocity_per_money", "no price was given (--price)");
 }
 
+/* FLOP/s of one GPU: as given, else by its name. */
+static double score_peak(struct score_builder *builder)
+{
+    const char *precision = builder->question->precision ? builder->question->precision : "bf16";
+    struct score_card *card = builder->card;
+    double peak = builder->question->peak_flops;
+
+    if (peak > 0) {
+        snprintf(card->mfu_peak, sizeof(card->mfu_peak), "%.6g TFLOP/s, as given", peak / 1e12);
+        return peak;
+    }
+    peak = gpu_peak_flops(builder->gpu, precision);
+    if (peak > 0)
+        snprintf(card->mfu_peak, sizeof(card->mfu_peak), "%.6g TFLOP/s: %.48s, dense %.8s",
+                 peak / 1e12, builder->gpu, precision);
+    return peak;
+}
+
+static void score_mfu_unknown(struct score_builder *builder, double peak)
+{
+    if (peak > 0)
+        score_set_unknown(builder->card, "mfu",
+                          "FLOP per token not given (--parameters or --flop-per-token), nor "
+                          "reported by the ranks");
+    else if (builder->gpu[0])
+        score_set_unknown(builder->card, "mfu",
+                          "peak FLOP/s of %s in this precision not known (--peak-tflops)",
+                          builder->gpu);
+    else
+        score_set_unknown(builder->card, "mfu", "peak FLOP/s of a GPU not given (--peak-tflops)");
+}
+
 static void score_mfu(struct score_builder *builder)
 {
     const struct score_question *question = builder->question;
     struct score_card *card = builder->card;
     double seconds = builder->token_seconds, split = MAX(builder->split, 1u);
+    double peak = score_peak(builder);
 
     card->tokens_per_second = card->mfu = NAN;
+    card->mfu_by_ranks = question->flop_per_token <= 0 && builder->flop_seconds > 0;
+    if (card->mfu_by_ranks && peak > 0)
+        card->mfu = builder->flop / (builder->flop_seconds * peak);
     if (!builder->token_steps || seconds <= 0) {
         score_set_unknown(card, "tokens_per_second",
                           "no rank reported its tokens (lockstep_metric_put)");
-        score_set_unknown(card, "mfu", "no rank reported its tokens (lockstep_metric_put)");
+        if (isnan(card->mfu))
+            score_set_unknown(card, "mfu", "no rank reported its tokens (lockstep_metric_put)");
         return;
     }
     /* Per rank and second, times the ranks, over those that process the same tokens. */
     card->tokens_per_second = builder->tokens / seconds * card->ranks / split;
-    if (question->flop_per_token > 0 && question->peak_flops > 0)
-        card->mfu =
-            builder->tokens * question->flop_per_token / (split * seconds * question->peak_flops);
-    else
-        score_set_unknown(card, "mfu",
-                          question->peak_flops > 0
-                              ? "FLOP per token not given (--parameters or --flop-per-token)"
-                              : "peak FLOP/s of a GPU not given (--peak-tflops)");
+    if (question->flop_per_token > 0 && peak > 0)
+        card->mfu = builder->tokens * question->flop_per_token / (split * seconds * peak);
+    if (isnan(card->mfu))
+        score_mfu_unknown(builder, peak);
 }
 
 /* ---- failures ---- */
@@ -652,6 +709,7 @@ static void score_numbers(struct score_builder *builder, double *scratch)
     score_failures(builder);
     score_learning(builder, scratch);
     score_mfu(builder);
+    score_devices(builder->card);
 }
 
 int score_card_read(const char *run_dir, const struct score_question *question,

@@ -18,7 +18,8 @@
 #define SCORE_STEPS (1u << 20)
 
 struct score_question {                /* 0: not given */
-    double flop_per_token, peak_flops; /* peak: of one GPU, a second */
+    double flop_per_token, peak_flops; /* peak: of one GPU, a second; else by its name */
+    const char *precision;             /* of the peak by name; NULL: bf16 */
     double price;                      /* of a GPU-hour */
 };
 

@@ -325,7 +325,7 @@ static void a_node_that_a_run_has_lost_is_reported_dead(void **state)
     assert_int_equal(heard.last.state, DECISION_ORDERED);
     assert_int_equal(heard.last.argument, 4211);
     assert_string_equal(heard.last.why, "lockstep: node-fault lost lost-1");
-    tick(core, NOW + 3600 * NS_PER_S, &heard); /* the order has expired: nobody began it */
+    tick(core, NOW + 3600 * NS_PER_S, &heard); /* the order has expired: no executor began it */
     assert_int_not_equal(heard.life.state, NODE_OUT);
 }
 

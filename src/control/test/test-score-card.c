@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "control/report/score_card.h"
+#include "control/report/score_device.h"
 #include "core/clean.h"
 
 static void interval_of_few_failures(void **state)
@@ -68,9 +69,24 @@ static void several_runs_are_one_exposure(void **state)
     assert_true(isnan(sum.goodput)); /* none has a ledger */
 }
 
+static void peaks_follow_from_names(void **state)
+{
+    (void)state;
+    assert_float_equal(gpu_peak_flops("NVIDIA H200", "bf16"), 989e12, 1);
+    assert_float_equal(gpu_peak_flops("NVIDIA H20", "bf16"), 148e12, 1);
+    assert_float_equal(gpu_peak_flops("NVIDIA H100 PCIe", "fp8"), 1513e12, 1);
+    assert_float_equal(gpu_peak_flops("NVIDIA H100 80GB HBM3", "tf32"), 494e12, 1);
+    assert_float_equal(gpu_peak_flops("NVIDIA A100-SXM4-80GB", "fp16"), 312e12, 1);
+    assert_float_equal(gpu_peak_flops("NVIDIA A100-SXM4-80GB", "fp8"), 0, 0); /* it has none */
+    assert_float_equal(gpu_peak_flops("NVIDIA A1000 Laptop GPU", "bf16"), 0, 0);
+    assert_float_equal(gpu_peak_flops("NVIDIA H200", "int4"), 0, 0);
+    assert_float_equal(gpu_peak_flops("", "bf16"), 0, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peaks_follow_from_names),
         cmocka_unit_test(interval_of_few_failures),
         cmocka_unit_test(interval_of_many_failures_is_narrow),
         cmocka_unit_test(without_a_failure_there_is_a_lower_bound),

@@ -4,7 +4,7 @@
  * stands out against its peers.  The scheduler's own account does: time spent ready but not
  * running, and time throttled by the cgroup.  It counts when it is well above what was
  * typical for this node, the steps have become longer, what has become longer in them is
- * host time that devices waited for, and somebody waited about as long for a cpu: else a slow rank would
+ * host time that devices waited for, and some rank waited about as long for a cpu: else a slow rank would
  * be the node's fault wherever cpus are a little short.  What one rank's own work explains is taken off the slowdown
  * first: scarce cpus are often the consequence of a slow rank, since those who wait for it may spin.
  *

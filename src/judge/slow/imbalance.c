@@ -59,13 +59,71 @@ static uint32_t imbalance_data_shown(const struct judge_state *judge, double sca
     return 0;
 }
 
-static void imbalance_data_accuse(struct judge_state *judge, uint32_t steps, double cost_ms)
+/* ---- a rank that has more work in every step: an expert that is asked for more, a shard that is longer ---- */
+
+#define MORE 1.1 /* than the median of the ranks */
+#define LONG                                                                                       \
+    12 /* in so many steps: of lengths that change from step to step no rank has more in all of them */
+
+/* The median of tokens, or of squared lengths: rows that an exchange brings are among these. */
+static double imbalance_middle(const struct past_step *past, uint32_t world, bool squares,
+                               double *scratch)
+{
+    uint32_t used = 0;
+
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (past->split[rank].present)
+            scratch[used++] = squares ? past->split[rank].squares : past->split[rank].tokens;
+    }
+    return used ? median_f64(scratch, used) : 0;
+}
+
+static void imbalance_more_step(const struct past_step *past, uint32_t world, double *least,
+                                double *scratch)
+{
+    double tokens = imbalance_middle(past, world, false, scratch);
+    double squares = imbalance_middle(past, world, true, scratch);
+
+    for (uint32_t rank = 0; rank < world; rank++) {
+        const struct rank_split *split = &past->split[rank];
+        double share = split->present && tokens > 0 ? split->tokens / tokens : 0;
+
+        if (split->present && squares > 0)
+            share = MAX(share, split->squares / squares);
+        least[rank] = MIN(least[rank], share);
+    }
+}
+
+/* None where most ranks have more. */
+static bool imbalance_name_ranks(struct judge_state *judge, struct verdict *draft)
+{
+    uint32_t world = judge->model.world, named = 0;
+    CLEAN(free_clean) double *least = malloc(2 * world * sizeof(*least));
+
+    if (!least || judge->history.count < LONG)
+        return false;
+    for (uint32_t rank = 0; rank < world; rank++)
+        least[rank] = 1e300;
+    for (uint32_t back = 0; back < LONG; back++)
+        imbalance_more_step(history_back(&judge->history, back), world, least, least + world);
+    for (uint32_t rank = 0; rank < world; rank++)
+        named += least[rank] >= MORE;
+    if (named == 0 || 2 * named > world)
+        return false;
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (least[rank] >= MORE)
+            judge_state_add_rank(judge, draft, rank);
+    }
+    return true;
+}
+
+static struct verdict imbalance_data_draft(struct judge_state *judge, uint32_t steps,
+                                           double cost_ms)
 {
     const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
     struct verdict draft = signal_draft(judge, SIGNAL_LENGTHS, NULL);
     double least = 1e300, most = 0;
-    bool fresh;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (!past->split[rank].present)
@@ -82,8 +140,26 @@ static void imbalance_data_accuse(struct judge_state *judge, uint32_t steps, dou
     verdict_because(&draft, "ring", "tokens per rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
     price_because(&draft, history_period_ms(history, steps), "sequences were split evenly");
-    verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
-    judge_state_find(judge, &draft, &fresh);
+    if (imbalance_name_ranks(judge, &draft))
+        verdict_rule_out(&draft, LAYER_GPU, "the work of the named ranks follows their tokens");
+    else
+        verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
+    return draft;
+}
+
+/* Who has more is known later than that some have. */
+static void imbalance_data_go_on(struct judge_state *judge, struct tracked_verdict *open,
+                                 uint32_t steps, double cost_ms)
+{
+    struct verdict draft;
+
+    open->seen_step = history_back(&judge->history, 0)->step;
+    open->step_seconds = cost_ms / 1e3;
+    if (open->verdict.rank_count || open->steps % LONG != 0)
+        return;
+    draft = imbalance_data_draft(judge, steps, cost_ms);
+    if (draft.rank_count)
+        judge_state_renew(open, &draft);
 }
 
 static void imbalance_data_step(struct judge_state *judge)
@@ -92,7 +168,9 @@ static void imbalance_data_step(struct judge_state *judge)
     struct tracked_verdict *open =
         judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
     double scale = open ? DETECT_KEEP : 1, cost;
+    struct verdict draft;
     uint32_t steps;
+    bool fresh;
 
     if (history->explained < judge->limits.verdict_explains * scale)
         return;
@@ -100,11 +178,11 @@ static void imbalance_data_step(struct judge_state *judge)
     if (steps == 0)
         return;
     if (open) {
-        open->seen_step = history_back(history, 0)->step;
-        open->step_seconds = cost / 1e3;
-    } else {
-        imbalance_data_accuse(judge, steps, cost);
+        imbalance_data_go_on(judge, open, steps, cost);
+        return;
     }
+    draft = imbalance_data_draft(judge, steps, cost);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 /* ---- stages ---- */

@@ -146,10 +146,10 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
 {
     const struct sync *sync = judge->sync;
     CLEAN(sync_scene_clean) struct sync_scene scene = { .path = NULL };
+    struct sync_place place = { .node = MODEL_NONE, .comm = MODEL_NONE };
     double clear = sync_clear_ms(judge);
     int result = sync_scene_open(judge, &scene);
 
-    *ret = (struct sync_place){ .node = MODEL_NONE, .comm = MODEL_NONE };
     for (uint32_t i = 0; i < sync->links && result == 0; i++) {
         const struct sync_link *link = &sync->link[i];
         uint32_t nodes;
@@ -159,16 +159,19 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
             continue;
         nodes = sync_scene_add(judge, link, &scene);
         if (link->slow)
-            sync_place_slow(link, nodes, ret);
+            sync_place_slow(link, nodes, &place);
         else
-            ret->peers++;
-        ret->peers_between += !link->slow && nodes > 1;
+            place.peers++;
+        place.peers_between += !link->slow && nodes > 1;
     }
     if (result == 0)
-        result = sync_where_node(judge, &scene, ret);
+        result = sync_where_node(judge, &scene, &place);
     if (result < 0)
         return result;
-    return ret->slow ? 0 : -ENOENT;
+    if (!place.slow)
+        return -ENOENT;
+    *ret = place;
+    return 0;
 }
 
 /* ---- in words ---- */

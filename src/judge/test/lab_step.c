@@ -355,8 +355,8 @@ static void lengths_draw(struct lab *lab)
         struct rand rand = { hash64_u64(hash64_u64(lab->config.seed ^ 77, lab->step),
                                         lab->rank[rank].dp) };
 
-        lab->rank[rank].length =
-            1 + lab->fault.longer + lab->fault.uneven * MAX(-2, MIN(2, rand_normal(&rand)));
+        lab->rank[rank].length = 1 + lab->fault.longer + lab->fault.more[lab->rank[rank].dp] +
+                                 lab->fault.uneven * MAX(-2, MIN(2, rand_normal(&rand)));
     }
 }
 

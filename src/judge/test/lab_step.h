@@ -60,6 +60,7 @@ struct lab_fault {
     double all;                 /* everybody's device work */
     double longer;              /* everybody's sequences */
     double uneven;              /* deviation of lengths between replicas */
+    double more[LAB_RANKS];     /* sequences of a replica are 1 + this much longer */
     int64_t delay_ns[LAB_RANKS], throttled_ns[LAB_RANKS];
     uint64_t flipped[LAB_RANKS];             /* added to what the parameters are */
     uint64_t frozen[LAB_RANKS];              /* they stay what they were after so many updates */

@@ -29,9 +29,28 @@ static void uneven_lengths_that_move_are_the_datas(void **state)
             bench = bench_open(&config);
             bench.lab->fault.uneven = 0.15;
             lab_judge_many(bench.lab, &bench.judge, 60);
-            only(&bench, VERDICT_IMBALANCE, LAYER_DATA);
+            assert_int_equal(only(&bench, VERDICT_IMBALANCE, LAYER_DATA)->verdict.rank_count, 0);
             bench_close(&bench);
         }
+    }
+}
+
+static void a_rank_that_always_has_more_is_named(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct lab_config config = layout(1, 1, 4);
+        struct bench bench;
+
+        config.seed = seed;
+        bench = bench_open(&config);
+        lab_judge_many(bench.lab, &bench.judge, 40);
+        bench.lab->fault.uneven = 0.02;
+        bench.lab->fault.more[2] = 0.5;
+        lab_judge_many(bench.lab, &bench.judge, 40);
+        assert_int_equal(only(&bench, VERDICT_IMBALANCE, LAYER_DATA)->verdict.rank_count, 1);
+        assert_int_equal(only(&bench, VERDICT_IMBALANCE, LAYER_DATA)->verdict.rank[0], 2);
+        bench_close(&bench);
     }
 }
 
@@ -224,6 +243,7 @@ static void equal_stages_are_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_always_has_more_is_named),
         cmocka_unit_test(uneven_lengths_that_move_are_the_datas),
         cmocka_unit_test(stages_of_unequal_work_do_not_blur_what_lengths_explain),
         cmocka_unit_test(lengths_that_are_nearly_equal_are_nothing),

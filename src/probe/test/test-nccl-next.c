@@ -1,4 +1,4 @@
-/* test-nccl-next.c - a second profiler plugin behind ours: both are told all they ask for, each with its own handles.
+/* test-nccl-next.c - a second profiler plugin behind ours: both get all calls that they ask for, each with its own handles.
  *
  * usage: test-nccl-next VERSION PLUGIN THEIRS: NCCL of this version of tables, and the version by which it is called.
  *
@@ -144,6 +144,30 @@ static void a_communicator_that_is_not_ours_is_still_its(void **state)
     stage_close(&stage);
 }
 
+/* The other plugin has so many that there is no place for one more pair. */
+static void one_communicator_too_many_is_ours_alone(void **state)
+{
+    static void *crowd[1024];
+    struct stage stage;
+    int inits, starts;
+
+    for (int i = 0; i < 1024; i++) {
+        crowd[i] = play_init(100 + (uint64_t)i, "crowd", 1, 0);
+        assert_non_null(crowd[i]);
+    }
+    inits = told->inits;
+    stage = stage_open(state);
+    starts = told->starts;
+    stage_launch(&stage, 1);
+    stage_counts(&stage, 1, 0, 0);
+    assert_int_equal(told->inits, inits);
+    assert_int_equal(told->starts, starts);
+    stage_close(&stage);
+    for (int i = 0; i < 1024; i++)
+        assert_int_equal(play_finalize(crowd[i]), 0);
+    assert_int_equal(told->finalizes, 1024);
+}
+
 static void stale_and_strange_handles_are_nobodys(void **state)
 {
     struct stage stage = stage_open(state);
@@ -173,6 +197,7 @@ int main(int argc, char **argv)
         NEXT_TEST(events_that_its_version_lacks_are_not_its),
         NEXT_TEST(one_that_refuses_a_communicator_is_told_nothing_of_it),
         NEXT_TEST(a_communicator_that_is_not_ours_is_still_its),
+        NEXT_TEST(one_communicator_too_many_is_ours_alone),
         NEXT_TEST(stale_and_strange_handles_are_nobodys),
     };
     void *library;

@@ -261,6 +261,35 @@ static void environment_take_storage(const char *root, int proc_fd, const char *
     environment_add_storage(environment, root, mountinfo, routes ? routes : "");
 }
 
+#define GPUS "/proc/driver/nvidia/gpus"
+
+struct environment_gpus {
+    const struct tree *tree;
+    struct environment *environment;
+};
+
+/* The name of the first: "Model: \t\t NVIDIA H200". */
+static void environment_take_gpu(void *user, const char *name)
+{
+    const struct environment_gpus *gpus = user;
+    struct environment *environment = gpus->environment;
+    char text[512], *model;
+
+    for (uint32_t i = 0; i < environment->count; i++) {
+        if (strcmp(environment->pair[i].name, ENVIRONMENT_GPU) == 0)
+            return;
+    }
+    if (tree_read(gpus->tree, text, sizeof(text), GPUS "/%s/information", name) <= 0)
+        return;
+    model = strstr(text, "Model:");
+    if (!model)
+        return;
+    model += strlen("Model:");
+    model += strspn(model, " \t");
+    model[strcspn(model, "\n")] = '\0';
+    environment_pair_add(environment, ENVIRONMENT_GPU, model, false);
+}
+
 static void environment_take_node(const char *root, struct environment *environment)
 {
     static const struct {
@@ -276,6 +305,7 @@ static void environment_take_node(const char *root, struct environment *environm
     };
     struct tree tree = { root };
 
+    tree_list(&tree, GPUS, environment_take_gpu, &(struct environment_gpus){ &tree, environment });
     for (size_t i = 0; i < COUNT(files); i++) {
         char text[128];
 
@@ -284,7 +314,7 @@ static void environment_take_node(const char *root, struct environment *environm
     }
 }
 
-int environment_collect_at(const char *root, int proc_fd, struct environment *ret, struct err *err)
+int environment_collect(const char *root, int proc_fd, struct environment *ret, struct err *err)
 {
     struct environment environment = { .pair = calloc(ENVIRONMENT_PAIRS,
                                                       sizeof(struct environment_pair)) };
@@ -306,18 +336,4 @@ int environment_collect_at(const char *root, int proc_fd, struct environment *re
     ret->count = environment.count;
     ret->pair = environment.pair;
     return 0;
-}
-
-int environment_collect(const char *root, uint32_t pid, struct environment *ret, struct err *err)
-{
-    CLEAN(fd_clean) int proc_fd = -1;
-    char path[PATH_MAX];
-    int result;
-
-    snprintf(path, sizeof(path), "%s/proc/%u", root, pid);
-    proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (proc_fd < 0)
-        return err_set(err, -errno, "%s: %m", path);
-    result = environment_collect_at(root, proc_fd, ret, err);
-    return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }

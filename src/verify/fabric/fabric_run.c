@@ -190,7 +190,11 @@ static void fabric_node_readable(const struct fabric_run *run, struct fabric_nod
         fabric_node_skip(node, false, err.text);
 }
 
-/* One wait for all that still owe an answer.  False: nobody does, or it is too late. */
+/* One wait for all that still owe an answer.  False: none does, or it is too late.
+ *
+ * poll() and not base/loop.h: a turn ends at its deadline with whatever has answered, and a node has one descriptor that waits
+ * for either a connection or an answer.
+ */
 static bool fabric_run_turn(struct fabric_run *run, struct pollfd *polls, int64_t until_ns)
 {
     nfds_t count = 0;

@@ -686,6 +686,9 @@ static void flows_step(struct flows *flows, const struct pollfd *polls)
     }
 }
 
+/* poll() and not base/loop.h: transfers of a rate are paced by the nearest deadline of all flows, and the set of descriptors
+ * changes with the state of each flow at every turn.
+ */
 int flows_run(struct flows *flows, int stop_fd, struct fabric_message *results)
 {
     size_t count = flows->count + 1 + (size_t)flows->count * GUESTS;

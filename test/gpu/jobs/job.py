@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+import types
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 VOCABULARY = 512
@@ -36,8 +37,10 @@ def options(**defaults):
     parser.add_argument("--length", type=int, default=256)
     for name in ("accumulate", "micro"):
         parser.add_argument("--" + name, type=int, default=1)
+    parser.add_argument("--turns", type=int, default=0, help="steps with and without lockstep in turns of so many: what it costs")
     for name in ("compile", "graph", "single"):
         parser.add_argument("--" + name, action="store_true")
+    parser.add_argument("--exact", action="store_true", help="only what computes the same bits each time")
     parser.set_defaults(**defaults)
     return parser.parse_args()
 
@@ -46,18 +49,34 @@ def environment(args):
     if args.device == "cuda":  # several ranks on one device: NCCL must take them for hosts of their own
         os.environ.update(NCCL_HOSTID="host%d" % RANK, NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
     kind, _, value = args.fault.partition(":")
-    if kind == "mps" and RANK == args.bad and os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"):
-        os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = value
+    share = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+    if kind == "mps" and RANK == args.bad and share:
+        os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = "%d" % max(1, int(share) * float(value))
+    if args.exact:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 
 
-def gate():
+def load_aside():
+    """What loads beside a job that is measured keeps to some processors until its own turn: the last quarter of them."""
+    all_of_them = sorted(os.sched_getaffinity(0))
+    if os.environ.get("JOB_GATE") and len(all_of_them) >= 8:
+        os.sched_setaffinity(0, all_of_them[-(len(all_of_them) // 4):])
+    return all_of_them
+
+
+def gate(processors):
     """Waits for the bench, which lets one job after the other use the device: imports take longer than some jobs."""
     place = os.environ.get("JOB_GATE")
-    if place:
-        open(os.path.join(place, "ready.%d" % RANK), "w").close()
-        while not os.path.exists(os.path.join(place, "go")):
-            time.sleep(0.02)
-
+    if not place:
+        return
+    open(os.path.join(place, "ready.%d" % RANK), "w").close()
+    while not os.path.exists(os.path.join(place, "go")):
+        time.sleep(0.02)  # looks again
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            os.sched_setaffinity(int(thread), processors)
+        except OSError:  # it has ended
+            continue
 
 
 class Fault:
@@ -157,27 +176,35 @@ class Fault:
         flat = tensor.view(-1)
         dist.all_reduce(flat[:max(1, flat.numel() // 64)] if self.once("shape") else tensor, group=group)
 
-
 def start(args, **more):
     """Imports torch, joins the job; returns torch, the device and the fault."""
     environment(args)
+    processors = load_aside()
     import torch
     import torch.distributed as dist
-    gate()
     torch.set_num_threads(1)
     torch.manual_seed(1)
+    if args.exact:
+        torch.use_deterministic_algorithms(True)
     if args.device == "cuda":
         torch.cuda.set_device(0)
         dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=float(os.environ.get("JOB_TIMEOUT", "120"))))
     else:
         dist.init_process_group("gloo")
+    dist.barrier()
+    gate(processors)
     device = torch.device(args.device, 0) if args.device == "cuda" else torch.device("cpu")
     return torch, device, Fault(args, torch, device, **more)
-
 
 def pieces(torch):
     """The modules of a small transformer, each with the ranks' part of its width (1: all of it)."""
     nn, functional = torch.nn, torch.nn.functional
+
+    def attend(q, k, v):
+        if hasattr(functional, "scaled_dot_product_attention"):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5  # torch 1.13
+        return (scores + torch.full_like(scores, -1e9).triu(1)).softmax(-1) @ v
 
     class Attention(nn.Module):
         def __init__(self, width, heads, parts=1):
@@ -188,7 +215,7 @@ def pieces(torch):
 
         def forward(self, x):
             q, k, v = (part(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for part in (self.q, self.k, self.v))
-            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = attend(q, k, v)
             return self.out(y.transpose(1, 2).flatten(-2))
 
     class Mlp(nn.Module):
@@ -244,14 +271,11 @@ def pieces(torch):
 
     return argparse.Namespace(Attention=Attention, Mlp=Mlp, Layer=Layer, Embedding=Embedding, Head=Head, Transformer=Transformer)
 
-
 def next_word_loss(torch, logits, ids):
     return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
 
-
 def random_ids(torch, args, device):
     return torch.randint(0, VOCABULARY, (args.batch, args.length), device=device)
-
 
 def loader(torch, args, fault, part):
     """Batches of token ids by torch's loader; ranks of one part of the data get the same."""
@@ -265,7 +289,6 @@ def loader(torch, args, fault, part):
 
     return torch.utils.data.DataLoader(Words(), batch_size=None)
 
-
 def reduce_gradients(fault, parameters, group, parts):
     """What a framework without DDP does: gradients travel in one buffer."""
     import torch
@@ -276,7 +299,6 @@ def reduce_gradients(fault, parameters, group, parts):
     flat.div_(parts)
     for gradient, new in zip(gradients, _unflatten_dense_tensors(flat, gradients)):
         gradient.copy_(new)
-
 
 class Times:
     """When each step ended, by the device's clock where there is one: what the verdicts' costs are held against."""
@@ -304,27 +326,98 @@ class Times:
         with open(os.path.join(place, "times.%d.json" % RANK), "w") as file:
             json.dump([round(step, 2) for step in steps], file)
 
+class Turns:
+    """Takes all of lockstep off this process and puts it on again: its functions that stand for torch's, stamps, NCCL's events."""
+
+    WARM = 30  # steps before the first turn
+
+    def __init__(self, args):
+        import random
+        self.steps, self.on, self.places = args.turns, True, []
+        chance, self.order = random.Random(args.steps), []
+        while args.turns and len(self.order) * args.turns < args.steps - self.WARM:
+            self.order += chance.sample((True, False), 2)
+
+    @staticmethod
+    def ours(value):
+        return isinstance(value, types.FunctionType) and hasattr(value, "__wrapped__") and \
+            str(value.__globals__.get("__name__")).split(".")[0] in ("lockstep", "_lockstep_attached")
+
+    def find(self):
+        from lockstep import _pauses, _probe, _stamps
+        self.stamps, self.library, self.pauses = _stamps.stamps, _probe.probe.library, _pauses
+        self.stamp, self.dlsym = self.stamps.stamp, ctypes.cast(ctypes.CDLL(None).dlsym, ctypes.c_void_p).value
+        owners = [module for name, module in sys.modules.items() if name.partition(".")[0] == "torch"]
+        owners += [one for module in owners for one in list(vars(module).values())
+                   if isinstance(one, type) and str(one.__module__).startswith("torch")]
+        for owner in {id(one): one for one in owners}.values():
+            self.places += [(owner, name, value, value.__wrapped__) for name, value in list(vars(owner).items()) if self.ours(value)]
+
+    def begin(self, step):
+        step -= self.WARM
+        if not self.steps or step < 0 or step % self.steps or not os.environ.get("LOCKSTEP_DIR"):
+            return
+        if not self.places:
+            self.find()
+        on = self.order[step // self.steps]
+        if on == self.on:
+            return
+        self.on = on
+        for owner, name, with_, without in self.places:
+            setattr(owner, name, with_ if on else without)
+        self.stamps.stamp = self.stamp if on else None
+        self.library.nccl_watch(int(on))
+        self.library.host_waits(self.dlsym if on else None)
+        (gc.callbacks.append if on else gc.callbacks.remove)(self.pauses._callback)
+
+    def write(self):
+        place = os.environ.get("JOB_TIMES")
+        if self.steps and place and RANK == 0:
+            with open(os.path.join(place, "turns.json"), "w") as file:
+                json.dump({"warm": self.WARM, "steps": self.steps, "order": self.order, "replaced": len(self.places)}, file)
+
+class Memory:
+    """What this process has resident, now and then."""
+
+    def __init__(self, args):
+        self.every, self.seen = max(1, args.steps // 20), []
+
+    def look(self, step):
+        if step % self.every == 0:
+            with open("/proc/self/statm") as file:
+                self.seen.append(int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE"))
+
+def write_rest(losses, memory):
+    place = os.environ.get("JOB_TIMES")
+    if place:
+        with open(os.path.join(place, "rest.%d.json" % RANK), "w") as file:
+            json.dump({"losses": losses, "resident": memory.seen}, file)
 
 def train(torch, args, fault, data, step_once):
     """The loop: step_once(batches) does one step on a list of batches of ids and returns the loss, or None."""
     import torch.distributed as dist
-    times, batches = Times(torch, args), iter(data)
+    times, batches, turns, memory, losses = Times(torch, args), iter(data), Turns(args), Memory(args), []
     for step in range(args.steps):
+        turns.begin(step)
+        memory.look(step)
         fault.begin(step)
         loss = step_once(batches)
         times.mark()
         if loss is not None and (not args.ahead or step % 10 == 9):
             value = loss.item()
+            if step < 300:
+                losses.append(value.hex())
             if step % 10 == 9:
                 print("rank %d step %d loss %.4f" % (RANK, step + 1, value), flush=True)
                 if math.isnan(value) and fault.kind != "nan":
                     print("rank %d: loss is not a number" % RANK, flush=True)
     times.write()
+    turns.write()
+    write_rest(losses, memory)
     keep_ring()
     getattr(step_once, "end", lambda: None)()
     dist.destroy_process_group()
     sys.stdout.flush()
-
 
 def keep_ring():
     """What this rank was seen to do, for who wants to know more than the verdicts say."""
@@ -332,7 +425,6 @@ def keep_ring():
     for name in os.listdir(folder) if place and folder else ():
         if name.startswith("rank-%d." % RANK):
             shutil.copy(os.path.join(folder, name), place)
-
 
 def statistics(torch, device):
     """What programs reduce beside the gradients, for their logs."""
