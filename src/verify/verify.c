@@ -1,8 +1,5 @@
 /* verify.c - runs checks in child processes and passes their results on.
  *
- * Whoever runs checks waits for them and for nothing else, with a deadline for each child: poll() over their pipes says all of that, so
- * there is no loop (base/loop.h).
- *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/verify.h"

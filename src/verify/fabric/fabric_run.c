@@ -1,8 +1,5 @@
 /* fabric_run.c - the workers of a test: connects to them, gives out the rounds and collects the rates.
  *
- * A round is a sequence: ask all, wait for all or the deadline, go on.  With callbacks of a loop (base/loop.h) that order would be spread over
- * states; with poll() it reads as it happens.
- *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/fabric/fabric_run.h"

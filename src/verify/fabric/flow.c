@@ -1,5 +1,4 @@
-/* flow.c - the states of a transfer, at both ends; all flows of a worker in one poll(): the transfer is all that this process does, and a loop
- * (base/loop.h) would take part in pings of microseconds.
+/* flow.c - the states of a transfer, at both ends; all flows of a worker in one poll().
  *
  * SPDX-License-Identifier: Apache-2.0
  */
