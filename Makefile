@@ -2,7 +2,7 @@
 #
 #   make          build build/lockstep and build/liblockstep.so
 #   make demo     install what is missing, build the programs, and run the demonstration
-#   make demo-incident   a night on a Slurm cluster on this machine: a node fails, nobody is awake, and the job trains on (needs root)
+#   make demo-incident   a night on a Slurm cluster on this machine: a node fails, no person acts, and the job trains on (needs root)
 #   make programs build the program, the library and the Python package, without tests and manual
 #   make test     install what is missing, build, and run every test
 #   make test-guard    tests with several users, one of them hostile (needs root)

@@ -26,6 +26,8 @@ GPU into pinned memory), raw_write_gbps and raw_read_gbps (O_DIRECT; one thread 
 dcp.async_save runs at its best setting, FileSystemWriter(cache_staged_state_dict=True, thread_count=8); without a GPU it cannot keep
 the staged copy, since it wants to pin it.  An engine that this torch does not have is listed under "skipped".
 
+SIGTERM ends the measurement: what is known by then is printed, with "interrupted".
+
 Exit: 0 measured, 1 an engine did not load what it saved, 2 bad usage, 3 could not run.
 """
 import argparse
@@ -35,6 +37,7 @@ import mmap
 import os
 import random
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -184,14 +187,15 @@ class DcpSave(TorchSave):
         """Only the newest is kept, as by the other engines."""
         for name in os.listdir(self.directory):
             if name != "step-%d" % self.number:
-                shutil.rmtree(os.path.join(self.directory, name))
+                shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
 
     def _drop_beside(self):
         """So that the disk suffices; beside the training, as our writer does it."""
         if self.number is not None:
             before = self.number
             names = [name for name in os.listdir(self.directory) if name != "step-%d" % before]
-            threading.Thread(target=lambda: [shutil.rmtree(os.path.join(self.directory, name)) for name in names]).start()
+            threading.Thread(target=lambda: [shutil.rmtree(os.path.join(self.directory, name), ignore_errors=True)
+                                             for name in names]).start()  # the thread of the save before may still remove it
 
     def save(self, training, number):
         self._drop_beside()
@@ -282,7 +286,7 @@ class Lockstep:
 
     def details(self):
         status = self.checkpoints.status()
-        return {"verified_s": statistics.median(self.verified), "skipped": status["skipped"], "failed": status["failed"],
+        return {"verified_s": median(self.verified), "skipped": status["skipped"], "failed": status["failed"],
                 "io": status["io"], "device": status["device"], "writer_cpu_s": status["writer_cpu_ns"] / 1e9}
 
     def load(self, training):
@@ -375,6 +379,22 @@ def limits(torch, given, size, place, into):
 
 # ---- measuring ----
 
+def rate(size, times):
+    return size / statistics.median(times) / 1e9 if times else None
+
+
+class Interrupted(Exception):
+    """SIGTERM came: what was measured so far is printed."""
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+def median(values):
+    return statistics.median(values) if values else None
+
+
 def say(given, text):
     if given.progress:
         print("%.1f s: %s" % (time.monotonic() - given.begin, text), file=sys.stderr, flush=True)
@@ -453,6 +473,7 @@ def round_run(training, engines, results, number, given):
         wall, stalls, beside = turn(training, engine, given.steps, given.saves, 10 + number * 2 * given.steps)
         if engine is None:
             plain = wall
+            say(given, "without saves: turn %.2f s" % wall)
             continue
         engine.finish()
         walls[engine.name], besides[engine.name] = wall, beside
@@ -486,27 +507,29 @@ def measure(torch, given, place):
         except Exception as error:  # another release of torch may want to be called otherwise
             skipped[name] = "its first save failed: %r" % error
             del engines[name], results[name]
-    for number in range(given.rounds):
-        round_run(training, engines, results, number, given)
-        for name, engine in engines.items():
-            say(given, "round %d: %s: restore" % (number + 1, name))
-            engine.save(training, 10 + number * 2 * given.steps + given.steps)
-            engine.finish()
-            training.before_update = None
-            results[name]["restore"].append(restore(torch, training, engine, directories[name], given))
-        limits(torch, given, training.bytes, place, ceiling)
+    interrupted = False
+    try:
+        for number in range(given.rounds):
+            round_run(training, engines, results, number, given)
+            limits(torch, given, training.bytes, place, ceiling)
+            for name, engine in engines.items():
+                say(given, "round %d: %s: restore" % (number + 1, name))
+                engine.save(training, 10 + number * 2 * given.steps + given.steps)
+                engine.finish()
+                training.before_update = None
+                results[name]["restore"].append(restore(torch, training, engine, directories[name], given))
+    except Interrupted:
+        interrupted = True
     ceiling.pop("pinned", None)
     answer = {name: {
-        "lost_s_per_save": statistics.median(result["lost"]), "stall_s": statistics.median(result["stall"]),
-        "first_stall_s": result["first"], "durable_gbps": training.bytes / statistics.median(engines[name].durable) / 1e9,
-        "restore_gbps": training.bytes / statistics.median(result["restore"]) / 1e9,
-        "speed_writing": statistics.median(result["speed"]) if result["speed"] else None,
-        "speed_preparing": plain / result["preparing_step_s"],
+        "lost_s_per_save": median(result["lost"]), "stall_s": median(result["stall"]), "first_stall_s": result["first"],
+        "durable_gbps": rate(training.bytes, engines[name].durable), "restore_gbps": rate(training.bytes, result["restore"]),
+        "speed_writing": median(result["speed"]), "speed_preparing": plain / result["preparing_step_s"],
         **engines[name].details()} for name, result in results.items()}
     for engine in engines.values():
         engine.close()
     return training.bytes, skipped, answer, {
-        key: statistics.median(values) if isinstance(values, list) else values for key, values in ceiling.items()}
+        key: median(values) if isinstance(values, list) else values for key, values in ceiling.items()}, interrupted
 
 
 def arguments():
@@ -543,10 +566,11 @@ def main():
         os.environ.setdefault("USE_LIBUV", "0")
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     with workplace(given.dir) as place:
-        size, skipped, engines, ceiling = measure(torch, given, place)
+        signal.signal(signal.SIGTERM, interrupt)
+        size, skipped, engines, ceiling, interrupted = measure(torch, given, place)
     answer = {"bytes": size, "steps": given.steps, "saves": given.saves, "rounds": given.rounds, "device": given.device,
               "torch": torch.__version__, "load": os.getloadavg()[0], "engines": engines, "skipped": skipped,
-              "limits": ceiling}
+              "limits": ceiling, "interrupted": interrupted}
     if given.json:
         print(json.dumps(answer, indent=2))
         return
@@ -554,8 +578,9 @@ def main():
         size / 1e6, given.saves, given.steps, given.rounds, torch.__version__, os.getloadavg()[0]))
     print("%-16s %16s %10s %14s %14s %14s" % ("", "lost per save s", "stall s", "first stall s", "durable GB/s", "restore GB/s"))
     for name, result in engines.items():
-        print("%-16s %16.4f %10.4f %14.4f %14.2f %14.2f" % (name, *(result[key] for key in (
-            "lost_s_per_save", "stall_s", "first_stall_s", "durable_gbps", "restore_gbps"))))
+        print("%-16s %16s %10s %14s %14s %14s" % (name, *("-" if result[key] is None else form % result[key] for key, form in (
+            ("lost_s_per_save", "%.4f"), ("stall_s", "%.4f"), ("first_stall_s", "%.4f"), ("durable_gbps", "%.2f"),
+            ("restore_gbps", "%.2f")))))
     print("limits: %s" % ", ".join("%s %s" % (key, "%.2f" % value if isinstance(value, float) else value)
                                   for key, value in ceiling.items()))
     for name, why in skipped.items():

@@ -28,7 +28,8 @@
  * program whose open failed needs no checks.  A save that cannot start is skipped and counted.
  * Threads: one thread at a time may use an engine.  Threads of the library exist only inside a call, with one exception:
  * lockstep_ckpt_prepare() with tensors on a GPU.
- * Fork: a child process must not use the engine of its parent.
+ * Fork: a child process must not use the engine of its parent.  Saves and waits fail there with -EPERM; close() only releases what the
+ * child has.
  *
  * Structs that start with `size` can grow in later versions.  The caller sets `size` to the sizeof of the
  * struct and sets unused members to 0.
@@ -136,6 +137,10 @@ struct lockstep_ckpt_settings {
      * file, on disks of the machine, 8 on file systems that machines share.  At most 4096.
      */
     uint32_t verify_parts;
+    /* Seconds for which a save waits for those of the other ranks; then it has failed.  0: 600.  A rank that skips or cancels a save
+     * and does not save this step after all within 30 seconds tells the others, whose save then fails at once.
+     */
+    uint32_t commit_s;
 };
 
 /* Starts the writer process.  Returns 0, or a negative errno with *ret unchanged and the reason in `error`,
@@ -267,6 +272,19 @@ struct lockstep_ckpt_spans {
 LOCKSTEP_API int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt,
                                          struct lockstep_ckpt_spans *ret);
 
+/* What other programs took for their copies of a point. */
+struct lockstep_ckpt_copies {
+    size_t size; /* sizeof(struct lockstep_ckpt_copies) */
+    /* To another node (lockstep ckpt serve and mirror), to an object store (lockstep ckpt push).  0: there is none so far; 1: it is
+     * not known what it took.
+     */
+    uint64_t replicate_ns, upload_ns;
+};
+
+/* Looks into the directory.  -ENOENT: this start of the job has no point of that step there. */
+LOCKSTEP_API int lockstep_ckpt_copies_get(struct lockstep_ckpt *ckpt, uint64_t step,
+                                          struct lockstep_ckpt_copies *ret);
+
 /* ---- restoring ---- */
 
 /* Fills the registered tensors, and the blobs, from the point of `step`, or from the newest one that is
@@ -294,7 +312,7 @@ LOCKSTEP_API int64_t lockstep_ckpt_list(struct lockstep_ckpt *ckpt, uint64_t *st
 LOCKSTEP_API int64_t lockstep_ckpt_refused(struct lockstep_ckpt *ckpt, char *text, size_t room);
 
 /* Every rank of the job has verified the point of `step`.  Needed for `keep` on disks of the nodes: a node does not know
- * what the others have, so its writer removes a point only after this was said of newer ones.
+ * what the others have, so its writer removes a point only after this was called for newer ones.
  */
 LOCKSTEP_API int lockstep_ckpt_complete(struct lockstep_ckpt *ckpt, uint64_t step);
 

@@ -1,7 +1,7 @@
 /* fleet.h - the frames of a made-up job on very many nodes, as its agents would write them.
  *
- * Every process that plays some of the agents makes the same job from the same numbers, so nothing
- * needs to be told between them.  Nodes have 8 ranks; each rank's replicas, one a node, meet in `ops`
+ * Every process that plays some of the agents makes the same job from the same numbers, so they
+ * need to exchange nothing.  Nodes have 8 ranks; each rank's replicas, one a node, meet in `ops`
  * all-reduces a step, so every op crosses nodes, and all ranks in one at its end.  Compute has noise, and one rank may be slow.
  *
  * SPDX-License-Identifier: Apache-2.0

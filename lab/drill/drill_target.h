@@ -10,14 +10,25 @@
 #include "base/runfile.h"
 #include "core/err.h"
 
+#define DRILL_NODES 64
+#define DRILL_VICTIMS 4
+
 struct drill_target {
     struct path directory;
-    struct runfile file;
+    struct drill_node { /* of each launcher that lives on this machine */
+        struct path directory;
+        int32_t launcher, keeper;
+        bool leads, trains; /* it has the controller; it has ranks */
+    } node[DRILL_NODES];
+    uint32_t nodes;
+    struct runfile file; /* of the first of them */
+    uint32_t ranks;      /* processes of ranks, here */
     struct procs procs;
-    struct procs_one victim; /* of the fault that is being injected; pid 0: none */
-    uint32_t rank;           /* of the victim */
-    int64_t until_ns;        /* rank-slowed: while it is stopped and let go in turn */
-    int guard_fd;            /* of the guard's pipe; guard 0: none */
+    struct procs_one victim[DRILL_VICTIMS]; /* of the fault that is being injected */
+    uint32_t victims;
+    uint32_t rank;    /* of the victim */
+    int64_t until_ns; /* rank-slowed: while it is stopped and let go in turn */
+    int guard_fd;     /* of the guard's pipe; guard 0: none */
     pid_t guard;
 };
 
@@ -29,7 +40,14 @@ void drill_target_close(struct drill_target *target);
 int drill_target_look(struct drill_target *target, struct err *err);
 /* -ESRCH: there is no process of that rank on this machine. */
 int drill_target_rank(struct drill_target *target, uint32_t rank, struct err *err);
-/* From now on the victim goes on (SIGCONT) when this process ends, however it ends: a drill that is interrupted, or killed, leaves no rank of a
+bool drill_target_lives(const struct drill_target *target);
+/* The launcher and the keeper of a node whose ranks a spare can take: that of the rank, or else of another one, which `rank` is then.
+ * -ESRCH: there is none, with the reason.
+ */
+int drill_target_node(struct drill_target *target, struct err *err);
+/* What connects such a node to the controller: the processes that send its facts and fetch its orders. */
+int drill_target_link(struct drill_target *target, struct err *err);
+/* From now on the victims go on (SIGCONT) when this process ends, however it ends: a drill that is interrupted, or killed, leaves no rank of a
  * job stopped.  drill_target_release() ends that, and lets it go on.
  */
 int drill_target_guard(struct drill_target *target, struct err *err);

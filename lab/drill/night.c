@@ -170,7 +170,7 @@ static void night_page_people(const struct night *night, const char *directory,
                               struct drill_page *page)
 {
     struct night_nodes nodes = night_nodes_of(directory, night);
-    struct drill_section *section = drill_section_add(page, "done without anybody");
+    struct drill_section *section = drill_section_add(page, "done without a person");
 
     night_page_decisions(night, true, section);
     if (night->refused[0])

@@ -143,30 +143,32 @@ static void night_steps(struct night *night)
 int night_evidence_read(const char *directory, const struct night_plan *plan, struct night *ret,
                         struct err *err)
 {
+    CLEAN(night_fini) struct night night = { .plan = plan, .flipped = -1, .restored = -1 };
     char incident[64];
     int result;
 
-    *ret = (struct night){ .plan = plan, .flipped = -1, .restored = -1 };
-    night_lines(directory, "deeds", night_deed, ret);
-    if (!ret->fails_s)
+    night_lines(directory, "deeds", night_deed, &night);
+    if (!night.fails_s)
         return err_set(err, -ENODATA, "nothing was injected");
-    night_lines(directory, "job.out", night_word, ret);
-    result = night_document(directory, "why.json", &ret->why, err);
+    night_lines(directory, "job.out", night_word, &night);
+    result = night_document(directory, "why.json", &night.why, err);
     if (result == 0)
-        result = night_document(directory, "steps.json", &ret->steps, err);
+        result = night_document(directory, "steps.json", &night.steps, err);
     if (result == 0)
-        result = night_document(directory, "reference.json", &ret->reference, err);
+        result = night_document(directory, "reference.json", &night.reference, err);
     if (result == 0)
-        result = night_document(directory, "decisions.json", &ret->decisions, err);
+        result = night_document(directory, "decisions.json", &night.decisions, err);
     if (result < 0)
         return result;
-    night_document(directory, "points.json", &ret->points, NULL);
-    night_decisions(ret);
-    night_verdict(ret);
-    night_steps(ret);
+    night_document(directory, "points.json", &night.points, NULL);
+    night_decisions(&night);
+    night_verdict(&night);
+    night_steps(&night);
     snprintf(incident, sizeof(incident), "incident-%s.json",
-             ret->swap ? drill_json_text(ret->swap, "answers") : "");
-    night_document(directory, incident, &ret->incident, NULL);
+             night.swap ? drill_json_text(night.swap, "answers") : "");
+    night_document(directory, incident, &night.incident, NULL);
+    *ret = night;
+    night = (struct night){ 0 };
     return 0;
 }
 

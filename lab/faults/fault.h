@@ -1,6 +1,6 @@
 /* fault.h - the faults that the lab can make, one row each, and how people write them.
  *
- * KIND[:name=value,...], as in `gpu-slow:rank=3,factor=1.25,step=20`.  What is not said is
+ * KIND[:name=value,...], as in `gpu-slow:rank=3,factor=1.25,step=20`.  A parameter that is missing is
  * taken from the kind's defaults or drawn from the seed by fault_resolve().
  *
  * The trainer itself makes some faults; it reads them from a plan file that no other process reads (plan.h);

@@ -255,6 +255,7 @@ static int slowfs_server_start(struct slowfs_server *server, struct slowfs *fs, 
     prctl(PR_SET_NAME, "slowfs");
     if (getppid() == parent)
         slowfs_serve_forever(server, fs->order);
+    slowfs_server_fini(server);
     _exit(0);
 }
 

@@ -38,8 +38,12 @@ struct foreign_load {
 
 int foreign_load_create(struct foreign_load **ret)
 {
-    *ret = calloc(1, sizeof(**ret));
-    return *ret ? 0 : -ENOMEM;
+    struct foreign_load *load = calloc(1, sizeof(*load));
+
+    if (!load)
+        return -ENOMEM;
+    *ret = load;
+    return 0;
 }
 
 void foreign_load_destroy(struct foreign_load *foreign_load)

@@ -2,8 +2,8 @@
  *
  * A healthy twin with the same seed has the same jitter, so what the run with the fault took longer is
  * the fault's, and so is what its buckets have more.  That holds in pipelines, too, where some of
- * what is injected falls into slack and costs nobody anything; and for faults of which nobody but
- * the clock knows how many seconds they took, like scarce cpus.
+ * what is injected falls into slack and costs nothing; and for faults whose seconds only the clock
+ * knows, like scarce cpus.
  *
  * Two healthy runs with the same seed do not take equally long: a machine has moods.  So the slightest faults have two
  * twins, whose mean is compared; and what two twins differ by, at most, is how finely runs can be

@@ -1,6 +1,6 @@
-/* score.h - real runs, real faults, and an exact score of what was said about them.
+/* score.h - real runs, real faults, and an exact score of the verdicts.
  *
- * A case is one `lockstep demo` in processes of its own.  What should be said about a fault
+ * A case is one `lockstep demo` in processes of its own.  The expected verdict of a fault
  * stands in one table here, which no judge can see; what was really injected is reported by the
  * trainers themselves.
  *

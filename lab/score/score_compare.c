@@ -1,4 +1,4 @@
-/* score_compare.c - what was said about a case against what was done in it.
+/* score_compare.c - compares the verdicts of a case with the faults that were injected.
  *
  * A case has one fault or two, each with its own right answer.  A verdict of the right kind that names one of the
  * right ranks belongs to such a fault; further ranks that it names are wrong unless another fault of that kind hurt

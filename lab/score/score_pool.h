@@ -3,8 +3,8 @@
  * Only those that mostly sleep share the machine (score_case_shares); every other one has it for itself, so the order
  * is not that of the cases.
  *
- * A machine that others use is itself a fault, and judges say so.  So a case during which they took too much may be run
- * again, whatever was said about it: that is not looked at.
+ * A machine that others use is itself a fault, and judges report it.  So a case during which they took too much may be run
+ * again; its verdicts are not looked at.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -268,7 +268,7 @@ void daemons_start(struct daemons *daemons, struct keeper *keeper, struct output
             daemon_start(daemons, i, keeper, output, now_ns);
 }
 
-void daemons_move(struct daemons *daemons, const char *url, bool leads)
+void daemons_move(struct daemons *daemons, struct keeper *keeper, const char *url, bool leads)
 {
     static const char name[] = "LOCKSTEP_CONTROL=";
 
@@ -282,7 +282,7 @@ void daemons_move(struct daemons *daemons, const char *url, bool leads)
             daemon->held = !leads;
         } else if (daemon->running) { /* at any moment: it goes on where it was */
             daemon->moved = true;
-            kill(daemon->pid, SIGKILL);
+            keeper_kill(keeper, daemon->pid);
         }
     }
 }

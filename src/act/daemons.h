@@ -49,7 +49,7 @@ int64_t daemons_due_ns(
 void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct output *output,
                     int64_t now_ns);
 /* Where the controller is now; `leads`: here.  All are started again, as they learn it then. */
-void daemons_move(struct daemons *daemons, const char *url, bool leads);
+void daemons_move(struct daemons *daemons, struct keeper *keeper, const char *url, bool leads);
 /* Prints what the sender has logged since the last call: the person at the terminal learns at once that the site's
  * controller cannot be reached, and why.
  */

@@ -38,6 +38,8 @@ struct job_rendezvous {
     int lock;    /* its UDP socket */
     char listen[ADDRESS_HOST + 16], run[64];
     struct path state;
+    struct path
+        key; /* the file with the key of the run, which all launchers see; "": it is elsewhere */
     struct daemons_lead lead;
 };
 
@@ -191,9 +193,10 @@ static int job_rendezvous_elect(struct job_rendezvous *rendezvous, struct err *e
 /* ---- the key ---- */
 
 /* A file that all launchers see, if they have one home directory. */
-static int job_rendezvous_key_file(const char *run, struct job_key *ret, struct err *err)
+static int job_rendezvous_key_file(const char *run, struct path *file, struct job_key *ret,
+                                   struct err *err)
 {
-    struct path state, keys, path;
+    struct path state, keys;
     struct token token;
     char name[80];
     int r = paths_state(&state, err);
@@ -204,14 +207,14 @@ static int job_rendezvous_key_file(const char *run, struct job_key *ret, struct 
     if (r == 0)
         r = path_make(keys.text, err);
     if (r == 0)
-        r = path_join(&path, keys.text, name, err);
+        r = path_join(file, keys.text, name, err);
     if (r == 0)
-        r = token_read_or_make(path.text, &token, err);
+        r = token_read_or_make(file->text, &token, err);
     return r < 0 ? r : job_key_of(token.text, ret, err);
 }
 
 static int job_rendezvous_key_find(const struct launch_plan *plan, const char *run,
-                                   struct job_key *ret, struct err *err)
+                                   struct path *file, struct job_key *ret, struct err *err)
 {
     const char *text = getenv(RENDEZVOUS_KEY_VARIABLE);
     struct token token;
@@ -222,16 +225,16 @@ static int job_rendezvous_key_find(const struct launch_plan *plan, const char *r
         return r < 0 ? err_wrap(err, r, "--job-key") : job_key_of(token.text, ret, err);
     }
     if (!text)
-        return job_rendezvous_key_file(run, ret, err);
+        return job_rendezvous_key_file(run, file, ret, err);
     r = job_key_of(text, ret, err);
     return r < 0 ? err_wrap(err, r, RENDEZVOUS_KEY_VARIABLE) : 0;
 }
 
 /* Ranks do not get it, whether it was the one or not. */
-static int job_rendezvous_key(const struct launch_plan *plan, const char *run, struct job_key *ret,
-                              struct err *err)
+static int job_rendezvous_key(const struct launch_plan *plan, const char *run, struct path *file,
+                              struct job_key *ret, struct err *err)
 {
-    int r = job_rendezvous_key_find(plan, run, ret, err);
+    int r = job_rendezvous_key_find(plan, run, file, ret, err);
 
     unsetenv(RENDEZVOUS_KEY_VARIABLE);
     return r;
@@ -311,7 +314,7 @@ int job_rendezvous_open(const struct launch_plan *plan, const struct run_directo
     snprintf(rendezvous->run, sizeof(rendezvous->run), "%s", run_dir->file.id);
     r = job_rendezvous_parse(plan->rendezvous, rendezvous, err);
     if (r == 0)
-        r = job_rendezvous_key(plan, run_dir->file.id, &key, err);
+        r = job_rendezvous_key(plan, run_dir->file.id, &rendezvous->key, &key, err);
     if (r == 0)
         r = job_rendezvous_elect(rendezvous, err);
     /* Another controller than the first must not use its files: that one may still be there. */
@@ -326,6 +329,12 @@ int job_rendezvous_open(const struct launch_plan *plan, const struct run_directo
         return r;
     *ret = TAKE(rendezvous);
     return 0;
+}
+
+void job_rendezvous_over(struct job_rendezvous *rendezvous)
+{
+    if (job_rendezvous_leads(rendezvous) && rendezvous->key.text[0])
+        unlink(rendezvous->key.text);
 }
 
 /* ---- Slurm ---- */

@@ -29,6 +29,8 @@ struct job_rendezvous;
  */
 int job_rendezvous_open(const struct launch_plan *plan, const struct run_directory *run_dir,
                         struct job_rendezvous **ret, struct err *err);
+/* The run has ended for good: whoever leads removes the file with its key.  NULL is fine. */
+void job_rendezvous_over(struct job_rendezvous *rendezvous);
 void job_rendezvous_close(struct job_rendezvous *rendezvous); /* NULL is fine */
 /* The controller that may have to be started here; NULL: never. */
 const struct daemons_lead *job_rendezvous_lead(const struct job_rendezvous *rendezvous);

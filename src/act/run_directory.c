@@ -409,7 +409,7 @@ static int run_directory_is_ours(const struct run_directory *run_dir, struct err
     if (st.st_uid != geteuid())
         return err_set(err, -EPERM, "%s: belongs to user %u", run_dir->directory.text, st.st_uid);
     if (st.st_mode & S_IWOTH)
-        return err_set(err, -EPERM, "%s: mode %04o allows everybody to write to it",
+        return err_set(err, -EPERM, "%s: mode %04o lets every user write to it",
                        run_dir->directory.text, st.st_mode & 07777);
     return 0;
 }

@@ -182,6 +182,24 @@ bool inquest_may_wait_unseen(const struct inquest *inquest, uint32_t rank, uint3
     return false;
 }
 
+/* Where states are known: is the rank in an op of another group that is not over, that all members have entered as far as is
+ * known, and of which some left nothing?
+ */
+static bool postmortem_is_in_unseen_op(const struct inquest *inquest, uint32_t rank, uint32_t group)
+{
+    const struct scene *scene = inquest->scene;
+
+    for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1] && scene->states; i++) {
+        uint32_t g = inquest->group_of[i];
+        const struct seat *seat = scene_seat(scene, g, rank);
+
+        if (g != group && !scene->circle[g].pairs && !scene->circle[g].all_known && seat->known &&
+            seat->pending && scene->circle[g].slowest >= seat->entered)
+            return true;
+    }
+    return false;
+}
+
 /* Is this member what the others of the group wait for, by itself? */
 static int postmortem_suspect_seat(struct inquest *inquest, uint32_t group, const struct seat *seat,
                                    size_t *edges)
@@ -202,7 +220,8 @@ static int postmortem_suspect_seat(struct inquest *inquest, uint32_t group, cons
         guilty = true;
         suspect.perhaps &=
             unseen ? postmortem_may_wait(inquest, seat->rank, circle->seat[m].rank, group)
-                   : inquest_may_wait_unseen(inquest, seat->rank, circle->seat[m].rank);
+                   : inquest_may_wait_unseen(inquest, seat->rank, circle->seat[m].rank) ||
+                         postmortem_is_in_unseen_op(inquest, seat->rank, group);
     }
     *edges += suspect.waiters;
     return guilty ? inquest_suspect(inquest, suspect) : 0;
@@ -488,6 +507,41 @@ static int postmortem_report_unseen(const struct inquest *inquest, const char *r
                : 0;
 }
 
+/* Is every suspect itself in an op that all members of its group have entered?  Then it did not stop by itself. */
+static bool postmortem_all_held_up(const struct inquest *inquest)
+{
+    const struct scene *scene = inquest->scene;
+
+    for (size_t s = 0; s < inquest->suspects; s++) {
+        const struct postmortem_suspect *suspect = &inquest->suspect[s];
+        bool held = false;
+
+        for (uint32_t i = inquest->first[suspect->rank]; i < inquest->first[suspect->rank + 1];
+             i++) {
+            uint32_t g = inquest->group_of[i];
+            const struct circle *circle = &scene->circle[g];
+            const struct seat *seat = scene_seat(scene, g, suspect->rank);
+
+            held |= !circle->pairs && seat->pending && circle_all_known(circle) &&
+                    circle->slowest > circle->slowest_done;
+        }
+        if (!held || suspect->device || suspect->pair || suspect->transfer)
+            return false;
+    }
+    return scene->states && inquest->suspects;
+}
+
+/* Groups that were entered in opposite order.  1: reported; 0: none; -ENOMEM. */
+static int postmortem_report_orders(struct inquest *inquest, bool mismatches, const char *run,
+                                    struct findings *findings)
+{
+    int reported = inquest->suspects > 1 ? inquest_report_opposite(inquest, run, findings) : 0;
+
+    return reported == 0 && !mismatches && postmortem_all_held_up(inquest)
+               ? inquest_report_crossed(inquest->scene, run, findings)
+               : reported;
+}
+
 static int postmortem_inquest_run(struct inquest *inquest, const char *run,
                                   struct findings *findings)
 {
@@ -525,8 +579,7 @@ static int postmortem_inquest_run(struct inquest *inquest, const char *run,
         return -ENOMEM;
     if (!mismatches && inquest_outrun(inquest) < 0)
         return -ENOMEM;
-    if (inquest->suspects > 1)
-        opposites = inquest_report_opposite(inquest, run, findings);
+    opposites = postmortem_report_orders(inquest, mismatches, run, findings);
     if (opposites)
         return MIN(opposites, 0);
     if (inquest->suspects)

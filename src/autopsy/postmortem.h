@@ -30,6 +30,7 @@ struct findings {
     struct verdict *verdict;
     size_t count, room; /* room: allocated; POSTMORTEM_MAX at most */
     bool well;          /* enough was seen to say that nothing is wrong, were there no verdict */
+    struct verdict_line mention; /* no cause: a line of a log with words of an error; "" : none */
     int64_t from_real_ns, until_real_ns; /* the job was at work, by what it left; 0: not known */
 };
 

@@ -217,6 +217,29 @@ static void postmortem_crossed_name(const struct scene *scene, struct verdict *v
     }
 }
 
+/* Ranks that are in one of the two groups and in another one of the other's purpose: how many more begin with the first. */
+static int32_t postmortem_crossed_usual(const struct scene *scene, uint32_t first, uint32_t second)
+{
+    const struct dump_group *of = scene->dumps->group;
+    const struct circle *circle = &scene->circle[first];
+    int32_t balance = 0;
+
+    for (uint32_t g = 0; g < scene->dumps->groups; g++) {
+        if (g == first || g == second || strcmp(of[g].about, of[second].about) != 0 ||
+            of[g].members != of[second].members)
+            continue;
+        for (uint32_t m = 0; m < circle->count; m++) {
+            uint32_t rank = circle->seat[m].rank;
+
+            if (scene_seat(scene, second, rank))
+                continue;
+            balance += postmortem_is_first_in(scene, first, g, rank);
+            balance -= postmortem_is_first_in(scene, g, first, rank);
+        }
+    }
+    return balance;
+}
+
 /* Hosts have launched everything, so nobody is missing anywhere; but devices take one op after the other, and
  * some have begun with one group, some with the other.  Returns 1 when told.
  */
@@ -225,6 +248,9 @@ static int postmortem_report_crossed(const struct scene *scene, uint32_t a, uint
 {
     uint32_t one = 0, other = 0, first = postmortem_report_first_in(scene, a, b, &one),
              second = postmortem_report_first_in(scene, b, a, &other);
+    int32_t usual = first == second ? postmortem_crossed_usual(scene, a, b) -
+                                          postmortem_crossed_usual(scene, b, a)
+                                    : 0;
     struct verdict *verdict;
 
     if (!first || !second)
@@ -234,6 +260,8 @@ static int postmortem_report_crossed(const struct scene *scene, uint32_t a, uint
         return -ENOMEM;
     postmortem_crossed_side(scene, verdict, a, b, one, first);
     postmortem_crossed_side(scene, verdict, b, a, other, second);
+    first += usual > 0; /* most begin with this group: who begins with the other is odd */
+    second += usual < 0;
     if (first <= second)
         postmortem_crossed_name(scene, verdict, a, b);
     if (second <= first)
@@ -241,6 +269,8 @@ static int postmortem_report_crossed(const struct scene *scene, uint32_t a, uint
     if (first == second)
         verdict_because(verdict, "dumps",
                         "both sides have the same number of ranks, so both are named");
+    if (usual)
+        verdict_because(verdict, "dumps", "ranks of other groups enter them in the other order");
     snprintf(verdict->cause, sizeof(verdict->cause), "two groups entered in opposite order");
     verdict->confidence = first == second ? 0.8 : 0.9;
     verdict_identify(verdict);

@@ -55,7 +55,7 @@ static void report_weigh(const struct report *report, const char *cause, struct 
              answers ? cause : "does not answer while the others wait in a collective");
     verdict->confidence = report->unsure ? UNSURE : answers ? 0.8 : UNANSWERED;
     if (report->unsure)
-        verdict->would_decide = "the same report once more after ten seconds: counts that do not "
+        verdict->would_decide = "the same report again after ten seconds: counts that do not "
                                 "rise are a hang";
 }
 

@@ -16,6 +16,9 @@
 #include "base/log.h"
 #include "base/suggest.h"
 
+#define NAME_WIDTH "18" /* of the longest name, "request checkpoint" */
+#define LINE_WIDTH 80
+
 /* "bench" is the group of "bench probe". */
 static bool command_in_group(const struct command *command, const char *group)
 {
@@ -53,14 +56,41 @@ static const struct command *command_find(const struct command_program *program,
     return NULL;
 }
 
+/* "  bench control, ckpt, probe", in lines of LINE_WIDTH; `column` is where the one before ended, 0: there is none. */
+static size_t list_command_name(const struct command *command, size_t column, FILE *out)
+{
+    const char *space = strchr(command->name, ' ');
+    const char *name = column && space ? space + 1 : command->name;
+    size_t size = strlen(name);
+
+    if (column + 2 + size >= LINE_WIDTH) {
+        fprintf(out, ",\n      %s", name);
+        return 6 + size;
+    }
+    fprintf(out, "%s%s", column ? ", " : "  ", name);
+    return column + 2 + size;
+}
+
 static void list_commands(const struct command_program *program, const char *group, FILE *out)
 {
+    const struct command_topic *next = group ? NULL : program->topics, *topic = NULL;
+    size_t column = 0;
+
     for (size_t i = 0; program->commands[i]; i++) {
         const struct command *command = program->commands[i];
 
-        if (!command->hidden && (!group || command_in_group(command, group)))
-            fprintf(out, "  %-16s  %s\n", command->name, command->summary);
+        if (command->hidden || (group && !command_in_group(command, group)))
+            continue;
+        if (next && next->first == command) {
+            topic = next++;
+            fprintf(out, "%s%s:\n", i ? "\n" : "", topic->title);
+        }
+        if (!topic || !topic->brief)
+            fprintf(out, "  %-" NAME_WIDTH "s  %s\n", command->name, command->summary);
+        else
+            column = list_command_name(command, column, out);
     }
+    fputs(column ? "\n" : "", out);
 }
 
 static void program_usage(const struct command_program *program, FILE *out)

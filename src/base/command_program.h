@@ -10,12 +10,21 @@
 
 #include "base/opt.h"
 
+/* A line of the help before the command with which a topic begins. */
+struct command_topic {
+    const struct command *first;
+    const char *title;
+    bool brief; /* only the names of its commands */
+};
+
 struct command_program {
     const char *name;    /* "lockstep" */
     const char *summary; /* one line */
     const char *more;    /* last lines of the help */
     const struct command *const
         *commands; /* in the order in which they are listed; ends with NULL */
+    const struct command_topic
+        *topics; /* in that order, the last without `first`; NULL: one list */
     /* Called before a command that is not hidden begins, argv[0] being the last word of its name.
      * -errno: a line was written, exit 2.  NULL: nothing to check.
      */

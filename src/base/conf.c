@@ -92,12 +92,16 @@ static int conf_add(struct conf_reader *reader, const struct conf_entry *entry)
 static int conf_text(struct conf_reader *reader, const yaml_event_t *event, char **ret)
 {
     const char *text = (const char *)event->data.scalar.value;
+    char *copy;
 
     if (strlen(text) != event->data.scalar.length)
         return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                           "a NUL byte in a value");
-    *ret = strdup(text);
-    return *ret ? 0 : -ENOMEM;
+    copy = strdup(text);
+    if (!copy)
+        return -ENOMEM;
+    *ret = copy;
+    return 0;
 }
 
 static int conf_section(struct conf_reader *reader, const yaml_event_t *event)

@@ -137,12 +137,15 @@ int paths_runs_open(const char *state, DIR **ret, struct err *err)
 {
     struct path runs;
     int r = path_join(&runs, state, PATHS_RUNS, err);
+    DIR *dir;
 
     if (r < 0)
         return r;
-    *ret = opendir(runs.text);
-    if (*ret || (errno == ENOENT && access(state, F_OK) == 0))
+    dir = opendir(runs.text);
+    if (dir || (errno == ENOENT && access(state, F_OK) == 0)) {
+        *ret = dir;
         return 0;
+    }
     if (errno == ENOTDIR)
         return err_set(err, -ENOTDIR, "state directory %s: not a directory", state);
     return err_set(err, -errno, "%s: %m", errno == ENOENT ? state : runs.text);

@@ -8,13 +8,12 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ckpt/format/tensor.h"
+#include "ckpt/memory_left.h"
 #include "ckpt/store/threads.h"
 #include "core/clean.h"
 
@@ -23,58 +22,6 @@
 #endif
 #define TOUCH_BYTES (UINT64_C(64) << 20) /* by one thread at a time */
 #define SHARE_PCT 90                     /* of what is available */
-
-static uint64_t arena_number_in(const char *path, uint64_t otherwise)
-{
-    CLEAN(file_clean) FILE *file = fopen(path, "re");
-    uint64_t number = otherwise;
-
-    if (!file || fscanf(file, "%" SCNu64, &number) != 1)
-        return otherwise;
-    return number;
-}
-
-/* The smallest rest of this cgroup and those above it. */
-static uint64_t arena_cgroup_available(void)
-{
-    CLEAN(file_clean) FILE *file = fopen("/proc/self/cgroup", "re");
-    char line[512] = "", path[640];
-    uint64_t least = UINT64_MAX;
-    bool found = false;
-
-    while (file && !found && fgets(line, sizeof(line), file))
-        found = strncmp(line, "0::", 3) == 0; /* version 2 */
-    if (!found)
-        return least;
-    line[strcspn(line, "\n")] = '\0';
-    for (char *end = line + strlen(line); end > line + 3; end = strrchr(line, '/')) {
-        uint64_t most, used;
-
-        *end = '\0';
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
-        most = arena_number_in(path, UINT64_MAX);
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.current", line + 3);
-        used = arena_number_in(path, 0);
-        if (most != UINT64_MAX)
-            least = MIN(least, most > used ? most - used : 0);
-        if (!strchr(line + 3, '/'))
-            break;
-    }
-    return least;
-}
-
-/* For this process: of the machine and of its cgroup */
-static uint64_t arena_memory_available(void)
-{
-    CLEAN(file_clean) FILE *file = fopen("/proc/meminfo", "re");
-    uint64_t kib = UINT64_MAX >> 10;
-    char line[128];
-
-    while (file && fgets(line, sizeof(line), file) &&
-           sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
-        ;
-    return MIN(kib << 10, arena_cgroup_available());
-}
 
 struct touch {
     const struct arena *arena;
@@ -124,7 +71,7 @@ static void arena_node_choose(const struct arena *arena)
 
 static int arena_images_choose(struct arena *arena, uint32_t images, struct err *err)
 {
-    uint64_t available = arena_memory_available() / 100 * SHARE_PCT;
+    uint64_t available = memory_left() / 100 * SHARE_PCT;
 
     arena->images = images ? images : ARENA_IMAGES;
     if (!images && arena->image_bytes > available / ARENA_IMAGES)

@@ -18,6 +18,7 @@
 #include "ckpt/store/point.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "core/time.h"
 
 const char *lockstep_ckpt_version(void)
 {
@@ -36,6 +37,7 @@ int engine_result(struct lockstep_ckpt *ckpt, int result)
     return result;
 }
 
+#define COMMIT_S 600
 #define HOLD_MOST_S 86400u
 
 /* ---- open and close ---- */
@@ -100,6 +102,7 @@ static int engine_settings_take(struct lockstep_ckpt *ckpt,
     own->world = own->world ? own->world : 1;
     own->group = own->group ? own->group : own->world;
     own->deadline_s = own->deadline_s ? own->deadline_s : 30;
+    own->commit_s = own->commit_s ? own->commit_s : COMMIT_S;
     if (own->world > CKPT_RANKS_MAX || own->rank >= own->world || own->group > own->world)
         return err_set(err, -EINVAL,
                        "rank %" PRIu32 " of %" PRIu32 ", group of %" PRIu32 ": not valid",
@@ -152,6 +155,15 @@ static int engine_directory_open(const char *path, struct err *err)
     return fd < 0 ? err_set(err, -errno, "%s: %m", path) : fd;
 }
 
+int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err)
+{
+    return ckpt->owner == getpid()
+               ? 0
+               : err_set(err, -EPERM,
+                         "the engine belongs to process %d, from which this was forked",
+                         (int)ckpt->owner);
+}
+
 static void ckpt_clean(struct lockstep_ckpt **ckpt)
 {
     lockstep_ckpt_close(*ckpt);
@@ -166,6 +178,7 @@ int lockstep_ckpt_open(const struct lockstep_ckpt_settings *settings, struct loc
 
     if (ckpt) {
         ckpt->dir_fd = ckpt->socket = ckpt->arena.fd = -1;
+        ckpt->owner = getpid();
         ckpt->status.written = ckpt->status.verified = UINT64_MAX;
         result = engine_settings_take(ckpt, settings, &err);
     }
@@ -189,9 +202,13 @@ void lockstep_ckpt_close(struct lockstep_ckpt *ckpt)
 {
     if (!ckpt)
         return;
-    copier_close(&ckpt->copier);
-    writer_link_bye(ckpt);
-    arena_destroy(&ckpt->arena);
+    if (engine_owner_check(ckpt, NULL) == 0) {
+        copier_close(&ckpt->copier);
+        writer_link_bye(ckpt);
+        arena_destroy(&ckpt->arena);
+    } else {
+        fd_clean(&ckpt->arena.fd); /* it has not got the mapping */
+    }
     fd_clean(&ckpt->socket);
     fd_clean(&ckpt->dir_fd);
     for (size_t i = 0; i < ckpt->tensors; i++)
@@ -398,9 +415,12 @@ int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *da
     struct ckpt_blob *blob = engine_blob_find(ckpt, name);
     CLEAN(free_clean) unsigned char *copy = NULL;
 
-    if (!ckpt_name_ok(name) || size > CKPT_BLOBS_BYTES_MAX ||
-        engine_blob_bytes(ckpt, blob) + size > CKPT_BLOBS_BYTES_MAX)
-        return err_set(&ckpt->err, -EINVAL, "blob: no usable name, or all are larger than 16 MiB");
+    if (!ckpt_name_ok(name))
+        return err_set(&ckpt->err, -EINVAL, "blob without a usable name");
+    if (size > CKPT_BLOBS_BYTES_MAX || engine_blob_bytes(ckpt, blob) + size > CKPT_BLOBS_BYTES_MAX)
+        return err_set(&ckpt->err, -EINVAL,
+                       "blob %.64s has %zu bytes; all blobs together have at most 16 MiB", name,
+                       size);
     if (!size) {
         if (blob) {
             free(blob->name);
@@ -480,6 +500,35 @@ int lockstep_ckpt_spans_get(struct lockstep_ckpt *ckpt, struct lockstep_ckpt_spa
     size = MIN(ret->size, sizeof(*ret));
     ckpt->spans.size = size;
     memcpy(ret, &ckpt->spans, size);
+    return engine_result(ckpt, 0);
+}
+
+static uint64_t engine_copy_ns(int point_fd, const char *place, uint64_t job)
+{
+    uint64_t us;
+
+    return point_was_copied(point_fd, place, job, &us) ? MAX(us * (uint64_t)NS_PER_US, 1) : 0;
+}
+
+int lockstep_ckpt_copies_get(struct lockstep_ckpt *ckpt, uint64_t step,
+                             struct lockstep_ckpt_copies *ret)
+{
+    struct lockstep_ckpt_copies copies = { .size = 0 };
+    CLEAN(fd_clean) int fd = -1;
+    char name[64];
+
+    if (!ckpt)
+        return -ENODEV;
+    if (!ret || ret->size < sizeof(size_t))
+        return err_set(&ckpt->err, -EINVAL, "copies without a size");
+    snprintf(name, sizeof(name), "step-%" PRIu64, step);
+    fd = openat(ckpt->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(&ckpt->err, -errno, "%s: %m", name);
+    copies.replicate_ns = engine_copy_ns(fd, POINT_PEER, ckpt->settings.job);
+    copies.upload_ns = engine_copy_ns(fd, POINT_STORE, ckpt->settings.job);
+    copies.size = MIN(ret->size, sizeof(copies));
+    memcpy(ret, &copies, copies.size);
     return engine_result(ckpt, 0);
 }
 

@@ -5,6 +5,8 @@
 #ifndef LOCKSTEP_CKPT_ENGINE_PRIVATE_H
 #define LOCKSTEP_CKPT_ENGINE_PRIVATE_H
 
+#include <sys/types.h>
+
 #include "ckpt/arena.h"
 #include "ckpt/copier.h"
 #include "ckpt/format/manifest.h"
@@ -38,6 +40,7 @@ struct engine_image {
 struct lockstep_ckpt {
     struct lockstep_ckpt_settings settings; /* its texts are not valid after open */
     struct err err;
+    pid_t owner; /* that opened it */
     int dir_fd, socket;
     unsigned respawned;
     struct engine_tensor *tensor;
@@ -60,12 +63,15 @@ struct lockstep_ckpt {
     int64_t fence_ns;
     uint64_t fenced_step;                               /* of the last save */
     uint64_t number, stored, written, verified, failed; /* saves; numbers begin at 1 */
+    unsigned skips; /* that were sent since the writer's last answer */
     char failure[256];
 };
 
 /* engine.c */
 struct engine_tensor *engine_find(const struct lockstep_ckpt *ckpt, const char *name);
 int engine_result(struct lockstep_ckpt *ckpt, int result); /* clears the text after success */
+/* In a process that was forked from the program: the writer, the arena and GPUs are not its own.  0, or -EPERM. */
+int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err);
 int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *data, size_t size);
 /* The rows of a part that the replica saves. */
 void engine_replica_rows(const struct engine_tensor *tensor, uint32_t replica, uint64_t *ret_first,
@@ -97,5 +103,7 @@ void writer_link_drain(struct lockstep_ckpt *ckpt,
                        int timeout_ms); /* takes what the writer has sent */
 void writer_link_bye(struct lockstep_ckpt *ckpt);
 int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err);
+/* Tells the ranks that share the directory that this one does not save the step. */
+void writer_link_skip(struct lockstep_ckpt *ckpt, uint64_t step, const char *why);
 
 #endif

@@ -169,6 +169,8 @@ int lockstep_ckpt_prepare(struct lockstep_ckpt *ckpt)
 {
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     writer_link_drain(ckpt, 0);
     return engine_result(ckpt, save_engine_prepare(ckpt, &ckpt->err));
 }
@@ -397,8 +399,13 @@ int lockstep_ckpt_save_begin(struct lockstep_ckpt *ckpt, uint64_t step)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     result = save_start(ckpt, step, &ckpt->err);
-    ckpt->status.skipped += result < 0;
+    if (result < 0) {
+        ckpt->status.skipped++;
+        writer_link_skip(ckpt, step, ckpt->err.text);
+    }
     return engine_result(ckpt, result);
 }
 
@@ -415,6 +422,7 @@ static int save_copies_end(struct lockstep_ckpt *ckpt, unsigned image)
     ckpt->status.failed++;
     snprintf(ckpt->failure, sizeof(ckpt->failure), "step %" PRIu64 ": %.200s",
              ckpt->image[image].save.step, ckpt->err.text);
+    writer_link_skip(ckpt, ckpt->image[image].save.step, ckpt->err.text);
     return result;
 }
 
@@ -425,6 +433,8 @@ int lockstep_ckpt_fence(struct lockstep_ckpt *ckpt)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     if (save_image_filled(ckpt, &image) < 0)
         return err_set(&ckpt->err, -ENOENT, "no save has begun");
     result = save_copies_end(ckpt, image);
@@ -451,6 +461,8 @@ int lockstep_ckpt_cancel(struct lockstep_ckpt *ckpt, const char *why)
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     if (save_image_filled(ckpt, &image) < 0)
         return err_set(&ckpt->err, -ENOENT, "no save has begun");
     if (ckpt->copier.devices)
@@ -459,6 +471,7 @@ int lockstep_ckpt_cancel(struct lockstep_ckpt *ckpt, const char *why)
     ckpt->status.cancelled++;
     snprintf(ckpt->failure, sizeof(ckpt->failure), "step %" PRIu64 ": %s",
              ckpt->image[image].save.step, why ? why : "cancelled");
+    writer_link_skip(ckpt, ckpt->image[image].save.step, why ? why : "cancelled");
     return engine_result(ckpt, 0);
 }
 
@@ -474,7 +487,7 @@ static bool save_is_copied(const struct lockstep_ckpt *ckpt, enum lockstep_ckpt_
     fd = openat(ckpt->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd >= 0 &&
            point_was_copied(fd, stage == LOCKSTEP_CKPT_REPLICATED ? POINT_PEER : POINT_STORE,
-                            ckpt->settings.job);
+                            ckpt->settings.job, NULL);
 }
 
 /* Other programs have to do something for it. */
@@ -508,6 +521,8 @@ int lockstep_ckpt_wait(struct lockstep_ckpt *ckpt, enum lockstep_ckpt_stage stag
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     if (stage == LOCKSTEP_CKPT_COPIED)
         return engine_result(ckpt, 0);
     if (stage < LOCKSTEP_CKPT_COPIED || stage > LOCKSTEP_CKPT_STORED)

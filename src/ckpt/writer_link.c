@@ -25,6 +25,8 @@
 
 #define PROGRAM "lockstep-ckpt-writer"
 #define RESPAWNS 3
+#define SKIPS_SENT                                                                                 \
+    32 /* to a writer that does not answer: it may be stopped, and the socket has little room */
 extern char **environ;
 
 /* The file that this code was loaded from. */
@@ -138,6 +140,7 @@ int writer_link_hello(struct lockstep_ckpt *ckpt, struct err *err)
                                             .no_verify = settings->no_verify,
                                             .hold_s = settings->arena_hold_s,
                                             .verify_parts = settings->verify_parts,
+                                            .commit_s = settings->commit_s,
                                             .job = settings->job,
                                             .bytes_per_s = settings->bytes_per_s,
                                             .keep_every = settings->keep_every,
@@ -161,12 +164,31 @@ int writer_link_save(struct lockstep_ckpt *ckpt, unsigned image, struct err *err
     return message_send(ckpt->socket, &message, NULL, err);
 }
 
+void writer_link_skip(struct lockstep_ckpt *ckpt, uint64_t step, const char *why)
+{
+    const struct lockstep_ckpt_settings *settings = &ckpt->settings;
+    struct message message = { .type = MESSAGE_SKIP };
+
+    if (ckpt->socket < 0 || settings->group < 2 || step == UINT64_MAX ||
+        engine_owner_check(ckpt, NULL) < 0 || ckpt->skips++ >= SKIPS_SENT)
+        return;
+    message.skip = (struct message_skip){ .rank = settings->rank,
+                                          .world = settings->world,
+                                          .group = settings->group,
+                                          .job = settings->job,
+                                          .step = step };
+    snprintf(message.skip.why, sizeof(message.skip.why), "%s", why);
+    message_send(ckpt->socket, &message, (const int[]){ ckpt->dir_fd, ckpt->dir_fd }, NULL);
+}
+
 int lockstep_ckpt_complete(struct lockstep_ckpt *ckpt, uint64_t step)
 {
     struct message message = { .type = MESSAGE_COMPLETE, .complete = { .step = step } };
 
     if (!ckpt)
         return -ENODEV;
+    if (engine_owner_check(ckpt, &ckpt->err) < 0)
+        return -EPERM;
     writer_link_drain(ckpt, 0);
     if (ckpt->socket < 0)
         return err_set(&ckpt->err, -EPIPE, "the writer process is gone");
@@ -206,6 +228,7 @@ static void writer_event_take(struct lockstep_ckpt *ckpt, const struct message_e
 {
     struct lockstep_ckpt_status *status = &ckpt->status;
 
+    ckpt->skips = 0;
     status->writer_pid = event->pid;
     status->writer_cpu_ns = event->cpu_ns;
     if (event->type == EVENT_RELEASED) {
@@ -262,7 +285,7 @@ void writer_link_drain(struct lockstep_ckpt *ckpt, int timeout_ms)
 {
     struct pollfd poll_fd = { .fd = ckpt->socket, .events = POLLIN };
 
-    if (ckpt->socket < 0)
+    if (ckpt->socket < 0 || engine_owner_check(ckpt, NULL) < 0)
         return;
     if (timeout_ms != 0)
         poll(&poll_fd, 1, timeout_ms);

@@ -18,40 +18,28 @@
 
 #define LAB "lockstep-lab"
 
-/* In the order in which people meet them, one a line. */
+/* By what a user wants, one a line; the topics below name the first of each. */
 /* clang-format off */
 static const struct command *const commands[] = {
     &command_demo,
-    &command_drill,
     &command_run,
+
     &command_why,
     &command_top,
+    &command_stacks,
     &command_incident,
     &command_report,
-    &command_trace_export,
-    &command_diff,
-    &command_whatif,
     &command_ps,
-    &command_stacks,
-    &command_act,
+    &command_diff,
+    &command_trace_export,
+    &command_whatif,
+
     &command_request_checkpoint,
     &command_request_depth,
     &command_request_cancel,
-    &command_request_inspect,
-    &command_request_verify,
-    &command_sense,
-    &command_check,
-    &command_fabric_test,
-    &command_fabric_serve,
-    &command_doctor,
-    &command_agent,
-    &command_control,
-    &command_nodes,
-    &command_node_out,
-    &command_node_in,
-    &command_slurm_install,
-    &command_send,
-    &command_relay,
+    &command_act,
+    &command_drill,
+
     &command_ckpt_ls,
     &command_ckpt_verify,
     &command_ckpt_seal,
@@ -63,6 +51,27 @@ static const struct command *const commands[] = {
     &command_ckpt_serve,
     &command_ckpt_mirror,
     &command_ckpt_plan,
+
+    &command_doctor,
+    &command_sense,
+    &command_check,
+    &command_fabric_test,
+    &command_fabric_serve,
+
+    &command_control,
+    &command_agent,
+    &command_nodes,
+    &command_node_out,
+    &command_node_in,
+    &command_request_inspect,
+    &command_request_verify,
+    &command_slurm_install,
+    &command_send,
+    &command_relay,
+
+    &command_completion,
+    &command_version,
+
     &command_bench_control,
     &command_bench_ckpt,
     &command_bench_probe,
@@ -77,16 +86,28 @@ static const struct command *const commands[] = {
     &command_bench_fabric,
     &command_bench_kmsg,
     &command_bench_recover,
-    &command_completion,
-    &command_version,
+
     &command_trainer,
     &command_slow_disk,
     &command_node_agent,
     &command_orders,
     &command_alert,
     &command_site_act,
+    &command_node_repair,
     &command_slurm_hook,
     NULL,
+};
+
+static const struct command_topic topics[] = {
+    { &command_demo, "start a job", false },
+    { &command_why, "look at a run", false },
+    { &command_request_checkpoint, "ask a run for something, act on it", false },
+    { &command_ckpt_ls, "checkpoints", false },
+    { &command_doctor, "check this machine and its network", false },
+    { &command_control, "set up and run a site", false },
+    { &command_completion, "lockstep itself", false },
+    { &command_bench_control, "measure lockstep ('lockstep help bench' says more)", true },
+    { NULL, NULL, false },
 };
 /* clang-format on */
 
@@ -122,6 +143,7 @@ int main(int argc, char **argv)
             "'lockstep help COMMAND' says more about one, 'man lockstep' about all.\n"
             "Exit status: 0 yes or healthy, 1 no or unhealthy, 2 bad usage, 3 could not tell.\n",
         .commands = commands,
+        .topics = topics,
         .check = settings_check,
         .run_elsewhere = lockstep_lab_run,
     };

@@ -12,6 +12,7 @@ extern const struct command command_act;
 extern const struct command command_agent;
 extern const struct command command_alert;
 extern const struct command command_site_act;
+extern const struct command command_node_repair;
 extern const struct command command_check;
 extern const struct command command_ckpt_export;
 extern const struct command command_ckpt_gc;

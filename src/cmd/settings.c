@@ -1,7 +1,7 @@
 /* settings.c - settings files are checked as a whole before any command begins.
  *
  * A command reads its own section (opt.h).  A misspelt word in another one would only be found by the
- * daemon that reads it, hours later and on another machine; so whoever starts first says so.
+ * daemon that reads it, hours later and on another machine; so the first command that starts reports it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -417,9 +417,10 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
     core_steps_judge(core, now->mono_ns);
     if (!core->attempt_end_ns)
         hang_judge(&core->judge, now->mono_ns);
-    crash_judge(
-        &core->judge, now->mono_ns,
-        last || (core->attempt_end_ns && now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));
+    if (last || !crash_awaits_loss(&core->judge, now->mono_ns, policy_loss_ns(core->policy)))
+        crash_judge(&core->judge, now->mono_ns,
+                    last || (core->attempt_end_ns &&
+                             now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));
     if (last) {
         core_steps_give_up(core);
         judge_state_end(&core->judge, core_run_end_ns(core, now->mono_ns));

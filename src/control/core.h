@@ -77,7 +77,6 @@ struct finding;
 enum core_touch core_touch(const struct core *core, struct finding *finding);
 
 struct run_facts;
-const struct run_facts *core_facts(const struct core *core); /* control/run_facts.h */
 
 struct core_counts { /* for the log and `why --json` */
     uint64_t frames, malformed, steps_complete, steps_partial, gap_records, gap_steps, unfit_steps;

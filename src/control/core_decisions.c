@@ -4,6 +4,7 @@
  */
 #include "control/core_private.h"
 #include "core/clean.h"
+#include "judge/crash/crash.h"
 #include "judge/ledger.h"
 #include "wire/decision.h"
 
@@ -90,6 +91,16 @@ static void core_emit_decision(void *arg, const struct decision *decision)
     out->emit(out->arg, FRAME_DECISION, &payload);
 }
 
+/* What ended the attempt, as far as nobody else can say. */
+static void core_take_losses(struct core *core)
+{
+    struct policy_lost lost[VERDICT_NODES];
+    size_t count = policy_lost(core->policy, lost, COUNT(lost));
+
+    for (size_t i = 0; i < count; i++)
+        crash_node_lost(&core->judge, lost[i].node, lost[i].last_real_ns, lost[i].ended);
+}
+
 void core_emit_decisions(struct core *core, const struct fact_tick *now, bool last, core_emit *emit,
                          void *arg)
 {
@@ -105,4 +116,5 @@ void core_emit_decisions(struct core *core, const struct fact_tick *now, bool la
 
     ledger_read(core->judge.book, &ledger);
     policy_tick(core->policy, &view, core_emit_decision, &(struct core_output){ emit, arg });
+    core_take_losses(core);
 }

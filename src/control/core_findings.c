@@ -58,11 +58,6 @@ enum core_touch core_touch(const struct core *core, struct finding *finding)
     return touch;
 }
 
-const struct run_facts *core_facts(const struct core *core)
-{
-    return &core->facts;
-}
-
 bool core_node_clock(const struct core *core, const char *node, int64_t *offset_ns,
                      int64_t *error_ns)
 {

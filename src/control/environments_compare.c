@@ -163,9 +163,9 @@ int environments_compare_ranks(const struct environments *environments,
 {
     CLEAN(name_table_fini) struct name_table table = { 0 };
 
-    *ret = (struct environment_differences){ .ranks = environments->now.ranks };
     if (name_table_fill(&table, &environments->now) < 0)
         return -ENOMEM;
+    *ret = (struct environment_differences){ .ranks = environments->now.ranks };
     for (size_t at = 0, end; at < table.count; at = end) {
         end = name_end(&table, at);
         name_compare_ranks(&table, at, end, ret);
@@ -218,13 +218,12 @@ int environments_compare(const struct environments_attempt *before,
 {
     CLEAN(name_tables_fini) struct name_table table[2] = { 0 };
     size_t at[2] = { 0, 0 };
+    bool both = before->ranks && after->ranks;
 
-    *ret = (struct environment_differences){ .ranks = after->ranks, .before = before->ranks };
-    if (!before->ranks || !after->ranks)
-        return 0;
-    if (name_table_fill(&table[0], before) < 0 || name_table_fill(&table[1], after) < 0)
+    if (both && (name_table_fill(&table[0], before) < 0 || name_table_fill(&table[1], after) < 0))
         return -ENOMEM;
-    while (name_next(table, at, ret))
+    *ret = (struct environment_differences){ .ranks = after->ranks, .before = before->ranks };
+    while (both && name_next(table, at, ret))
         ;
     return 0;
 }

@@ -50,37 +50,59 @@ static const struct symbol symbols[] = {
     SYMBOL_OPTIONAL(struct nvml, events_free, "nvmlEventSetFree"),
     SYMBOL_OPTIONAL(struct nvml, events_register, "nvmlDeviceRegisterEvents"),
     SYMBOL_OPTIONAL(struct nvml, events_wait, "nvmlEventSetWait_v2"),
+    SYMBOL_OPTIONAL(struct nvml, fabric, "nvmlDeviceGetGpuFabricInfoV"),
+    SYMBOL_OPTIONAL(struct nvml, gpm_support, "nvmlGpmQueryDeviceSupport"),
+    SYMBOL_OPTIONAL(struct nvml, gpm_alloc, "nvmlGpmSampleAlloc"),
+    SYMBOL_OPTIONAL(struct nvml, gpm_free, "nvmlGpmSampleFree"),
+    SYMBOL_OPTIONAL(struct nvml, gpm_sample, "nvmlGpmSampleGet"),
+    SYMBOL_OPTIONAL(struct nvml, gpm_metrics, "nvmlGpmMetricsGet"),
     { NULL, 0, false },
 };
 
-static const char *const value_names[NVML_VALUES] = {
-    [NVML_TEMPERATURE_C] = "temperature",
-    [NVML_MEMORY_TEMPERATURE_C] = "memory temperature",
-    [NVML_POWER_MW] = "power",
-    [NVML_POWER_LIMIT_MW] = "power limit",
-    [NVML_ENERGY_MJ] = "energy",
-    [NVML_SM_CLOCK_MHZ] = "SM clock",
-    [NVML_SM_CLOCK_MAX_MHZ] = "SM clock maximum",
-    [NVML_MEMORY_CLOCK_MHZ] = "memory clock",
-    [NVML_CLOCK_REASONS] = "clock reasons",
-    [NVML_GPU_BUSY_PERCENT] = "GPU utilization",
-    [NVML_MEMORY_BUSY_PERCENT] = "memory utilization",
-    [NVML_MEMORY_USED_BYTES] = "memory used",
-    [NVML_MEMORY_TOTAL_BYTES] = "memory total",
-    [NVML_ECC_CORRECTED] = "ECC corrected errors",
-    [NVML_ECC_UNCORRECTED] = "ECC uncorrected errors",
-    [NVML_REMAPPED_CORRECTABLE] = "rows remapped for correctable errors",
-    [NVML_REMAPPED_UNCORRECTABLE] = "rows remapped for uncorrectable errors",
-    [NVML_REMAP_PENDING] = "row remap pending",
-    [NVML_REMAP_FAILED] = "row remap failed",
-    [NVML_PCIE_GENERATION] = "PCIe generation",
-    [NVML_PCIE_GENERATION_MAX] = "PCIe generation maximum",
-    [NVML_PCIE_WIDTH] = "PCIe width",
-    [NVML_PCIE_WIDTH_MAX] = "PCIe width maximum",
-    [NVML_PCIE_REPLAYS] = "PCIe replays",
-    [NVML_RECOVERY_ACTION] = "recovery action",
-    [NVML_TEMPERATURE_MARGIN_C] = "temperature margin",
-    [NVML_BANKS_WITHOUT_SPARES] = "memory banks without spare rows",
+static const struct {
+    const char *name, *unit;
+} values[NVML_VALUES] = {
+    [NVML_TEMPERATURE_C] = { "temperature", "C" },
+    [NVML_MEMORY_TEMPERATURE_C] = { "memory temperature", "C" },
+    [NVML_POWER_MW] = { "power", "mW" },
+    [NVML_POWER_LIMIT_MW] = { "power limit", "mW" },
+    [NVML_ENERGY_MJ] = { "energy", "mJ" },
+    [NVML_SM_CLOCK_MHZ] = { "SM clock", "MHz" },
+    [NVML_SM_CLOCK_MAX_MHZ] = { "SM clock maximum", "MHz" },
+    [NVML_MEMORY_CLOCK_MHZ] = { "memory clock", "MHz" },
+    [NVML_CLOCK_REASONS] = { "clock reasons", "" },
+    [NVML_GPU_BUSY_PERCENT] = { "GPU utilization", "%" },
+    [NVML_MEMORY_BUSY_PERCENT] = { "memory utilization", "%" },
+    [NVML_MEMORY_USED_BYTES] = { "memory used", "bytes" },
+    [NVML_MEMORY_TOTAL_BYTES] = { "memory total", "bytes" },
+    [NVML_ECC_CORRECTED] = { "ECC corrected errors", "" },
+    [NVML_ECC_UNCORRECTED] = { "ECC uncorrected errors", "" },
+    [NVML_REMAPPED_CORRECTABLE] = { "rows remapped for correctable errors", "" },
+    [NVML_REMAPPED_UNCORRECTABLE] = { "rows remapped for uncorrectable errors", "" },
+    [NVML_REMAP_PENDING] = { "row remap pending", "" },
+    [NVML_REMAP_FAILED] = { "row remap failed", "" },
+    [NVML_PCIE_GENERATION] = { "PCIe generation", "" },
+    [NVML_PCIE_GENERATION_MAX] = { "PCIe generation maximum", "" },
+    [NVML_PCIE_WIDTH] = { "PCIe width", "" },
+    [NVML_PCIE_WIDTH_MAX] = { "PCIe width maximum", "" },
+    [NVML_PCIE_REPLAYS] = { "PCIe replays", "" },
+    [NVML_RECOVERY_ACTION] = { "recovery action", "" },
+    [NVML_TEMPERATURE_MARGIN_C] = { "temperature margin", "C" },
+    [NVML_BANKS_WITHOUT_SPARES] = { "memory banks without spare rows", "" },
+    [NVML_SLOWED_BY_POWER_NS] = { "time slowed by the power limit", "ns" },
+    [NVML_SLOWED_BY_HEAT_NS] = { "time slowed by heat", "ns" },
+    [NVML_SLOWED_BY_BOARD_NS] = { "time slowed by the board's limit", "ns" },
+    [NVML_FABRIC_STATE] = { "NVLink fabric state", "" },
+    [NVML_FABRIC_ERROR] = { "NVLink fabric error", "" },
+    [NVML_FABRIC_HEALTH] = { "NVLink fabric health", "" },
+    [NVML_SM_ACTIVE_PERCENT] = { "SMs active", "%" },
+    [NVML_SM_OCCUPANCY_PERCENT] = { "SM occupancy", "%" },
+    [NVML_TENSOR_ACTIVE_PERCENT] = { "tensor cores active", "%" },
+    [NVML_MEMORY_BANDWIDTH_PERCENT] = { "memory bandwidth used", "%" },
+    [NVML_PCIE_SENT_MIBPS] = { "sent by PCIe", "MiB/s" },
+    [NVML_PCIE_RECEIVED_MIBPS] = { "received by PCIe", "MiB/s" },
+    [NVML_NVLINK_SENT_MIBPS] = { "sent by NVLink", "MiB/s" },
+    [NVML_NVLINK_RECEIVED_MIBPS] = { "received by NVLink", "MiB/s" },
 };
 
 static int nvml_errno(int result)
@@ -137,6 +159,7 @@ void nvml_close(struct nvml *nvml)
         return;
     if (nvml->events)
         nvml->events_free(nvml->events);
+    nvml_activity_close(nvml);
     nvml->shutdown();
     library_close(nvml->library);
     free(nvml);
@@ -196,7 +219,7 @@ struct nvml_look {
 
 static void look_put(struct nvml_look *look, enum nvml_value value, int64_t number)
 {
-    look->sample->known |= UINT32_C(1) << value;
+    look->sample->known |= UINT64_C(1) << value;
     look->sample->value[value] = number;
 }
 
@@ -312,9 +335,14 @@ static void look_margins(struct nvml_look *look)
 
 static void look_fields(struct nvml_look *look)
 {
-    static const enum nvml_value value[] = { NVML_MEMORY_TEMPERATURE_C, NVML_RECOVERY_ACTION };
+    static const enum nvml_value value[] = { NVML_MEMORY_TEMPERATURE_C, NVML_RECOVERY_ACTION,
+                                             NVML_SLOWED_BY_POWER_NS, NVML_SLOWED_BY_HEAT_NS,
+                                             NVML_SLOWED_BY_BOARD_NS };
     struct nvml_field field[] = { { .id = FIELD_MEMORY_TEMPERATURE },
-                                  { .id = FIELD_RECOVERY_ACTION } };
+                                  { .id = FIELD_RECOVERY_ACTION },
+                                  { .id = FIELD_SLOWED_BY_POWER },
+                                  { .id = FIELD_SLOWED_BY_HEAT },
+                                  { .id = FIELD_SLOWED_BY_BOARD } };
     int64_t number;
 
     if (look->finding || !look_is_good(look, look->nvml->fields(look->gpu, COUNT(field), field)))
@@ -325,12 +353,41 @@ static void look_fields(struct nvml_look *look)
     }
 }
 
+/* Two bits for each part of the mask: 1 says that it is so. */
+static int64_t look_fabric_bits(unsigned mask)
+{
+    static const struct {
+        unsigned shift;
+        int64_t bit;
+    } parts[] = { { 0, NVML_FABRIC_DEGRADED_BANDWIDTH },
+                  { 4, NVML_FABRIC_ROUTE_UNHEALTHY },
+                  { 6, NVML_FABRIC_ACCESS_TIMEOUT } };
+    int64_t bits = 0;
+
+    for (size_t i = 0; i < COUNT(parts); i++)
+        bits |= (mask >> parts[i].shift & 3) == 1 ? parts[i].bit : 0;
+    return bits;
+}
+
+static void look_fabric(struct nvml_look *look)
+{
+    struct nvml_fabric fabric = { .version = FABRIC_VERSION };
+
+    if (!look->nvml->fabric || look->finding ||
+        !look_is_good(look, look->nvml->fabric(look->gpu, &fabric)) || !fabric.state)
+        return; /* 0: this GPU has no such fabric */
+    look_put(look, NVML_FABRIC_STATE, fabric.state);
+    look_put(look, NVML_FABRIC_HEALTH, look_fabric_bits(fabric.health));
+    if (fabric.state == FABRIC_COMPLETED)
+        look_put(look, NVML_FABRIC_ERROR, fabric.status);
+}
+
 int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, struct err *err)
 {
-    struct nvml_look look = { .nvml = nvml, .sample = ret };
+    struct nvml_sample sample = { 0 };
+    struct nvml_look look = { .nvml = nvml, .sample = &sample };
     int result = nvml->gpu(gpu, &look.gpu);
 
-    *ret = (struct nvml_sample){ 0 };
     if (result != RESULT_SUCCESS)
         return nvml_check(nvml, result, NULL, err);
     look_clock(&look, NVML_TEMPERATURE_C, nvml->temperature, SENSOR_GPU);
@@ -352,7 +409,12 @@ int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, st
     look_u32(&look, NVML_PCIE_REPLAYS, nvml->pcie_replays);
     look_fields(&look);
     look_margins(&look);
-    return nvml_check(nvml, look.finding, NULL, err);
+    look_fabric(&look);
+    result = nvml_check(nvml, look.finding, NULL, err);
+    if (result < 0)
+        return result;
+    *ret = sample;
+    return 0;
 }
 
 bool nvml_has(const struct nvml_sample *sample, enum nvml_value value)
@@ -362,5 +424,10 @@ bool nvml_has(const struct nvml_sample *sample, enum nvml_value value)
 
 const char *nvml_value_name(enum nvml_value value)
 {
-    return value < NVML_VALUES ? value_names[value] : "?";
+    return value < NVML_VALUES ? values[value].name : "?";
+}
+
+const char *nvml_value_unit(enum nvml_value value)
+{
+    return value < NVML_VALUES ? values[value].unit : "";
 }

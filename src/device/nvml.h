@@ -52,7 +52,28 @@ enum nvml_value {
     NVML_RECOVERY_ACTION, /* what the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset */
     NVML_TEMPERATURE_MARGIN_C, /* until the GPU lowers its clocks */
     NVML_BANKS_WITHOUT_SPARES, /* of memory: another bad row there cannot be remapped */
+    NVML_SLOWED_BY_POWER_NS, /* time that clocks were lowered, since the driver was loaded, as the next */
+    NVML_SLOWED_BY_HEAT_NS,
+    NVML_SLOWED_BY_BOARD_NS, /* the board's limit: the power brake, or its regulators */
+    NVML_FABRIC_STATE,       /* of the NVLink switches: 1 not started, 2 in progress, 3 completed */
+    NVML_FABRIC_ERROR,       /* of a completed start: NVML's result */
+    NVML_FABRIC_HEALTH,      /* NVML_FABRIC_* */
+    /* Means since the last nvml_activity_read() of that GPU; only from this function. */
+    NVML_SM_ACTIVE_PERCENT, /* time with a warp resident, over all SMs */
+    NVML_SM_OCCUPANCY_PERCENT,
+    NVML_TENSOR_ACTIVE_PERCENT,
+    NVML_MEMORY_BANDWIDTH_PERCENT,
+    NVML_PCIE_SENT_MIBPS, /* what copies to the host and kernels that access its memory make, as the next */
+    NVML_PCIE_RECEIVED_MIBPS,
+    NVML_NVLINK_SENT_MIBPS,
+    NVML_NVLINK_RECEIVED_MIBPS,
     NVML_VALUES
+};
+
+enum { /* bits of NVML_FABRIC_HEALTH, when they are set */
+    NVML_FABRIC_DEGRADED_BANDWIDTH = 0x1,
+    NVML_FABRIC_ROUTE_UNHEALTHY = 0x2,
+    NVML_FABRIC_ACCESS_TIMEOUT = 0x4,
 };
 
 enum { /* bits of NVML_CLOCK_REASONS */
@@ -65,7 +86,7 @@ enum { /* bits of NVML_CLOCK_REASONS */
 };
 
 struct nvml_sample {
-    uint32_t known; /* bit of each value that is there */
+    uint64_t known; /* bit of each value that is there */
     int64_t value[NVML_VALUES];
 };
 
@@ -76,11 +97,16 @@ void nvml_close(struct nvml *nvml); /* NULL is allowed */
 int nvml_driver_version(const struct nvml *nvml, char *ret, unsigned room, struct err *err);
 int nvml_count(const struct nvml *nvml, unsigned *ret, struct err *err);
 /* Both return -ENODEV when the GPU has fallen off its bus, -ENOTRECOVERABLE when it must be reset, -ETIMEDOUT when it does
- * not answer: findings about that GPU, not about us.  A sample is then what was read before.
+ * not answer: findings about that GPU, not about us.
  */
 int nvml_identify(const struct nvml *nvml, unsigned gpu, struct nvml_identity *ret,
                   struct err *err);
 int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, struct err *err);
+/* What its parts did since the last call for that GPU, added to `sample`; the first call adds nothing, and neither does a
+ * GPU without counters (before Hopper, or split into instances).  NVML counts no copy engines: what they move is in the rates of
+ * PCIe and NVLink.
+ */
+void nvml_activity_read(struct nvml *nvml, unsigned gpu, struct nvml_sample *sample);
 
 /* ---- lists (nvml_lists.c) ---- */
 
@@ -113,5 +139,6 @@ unsigned nvml_events_read(struct nvml *nvml, unsigned gpus, struct nvml_event *r
 
 bool nvml_has(const struct nvml_sample *sample, enum nvml_value value);
 const char *nvml_value_name(enum nvml_value value); /* "temperature", as people and JSON name it */
+const char *nvml_value_unit(enum nvml_value value); /* "W", "": a number alone */
 
 #endif

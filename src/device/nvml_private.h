@@ -26,6 +26,9 @@ enum { /* its constants */
     ECC_CORRECTED = 0,
     ECC_UNCORRECTED = 1,
     ECC_SINCE_RESET = 0,
+    FIELD_SLOWED_BY_POWER = 74, /* newer numbers of these differ between drivers */
+    FIELD_SLOWED_BY_HEAT = 75,
+    FIELD_SLOWED_BY_BOARD = 77,
     FIELD_MEMORY_TEMPERATURE = 82,
     FIELD_LINK_REPLAYS = 161, /* these of one link, the scope */
     FIELD_LINK_RECOVERIES = 162,
@@ -33,6 +36,7 @@ enum { /* its constants */
     FIELD_LINK_SPEED = 164,
     FIELD_LINK_STATE = 165,
     FIELD_RECOVERY_ACTION = 230,
+    FABRIC_COMPLETED = 3,
     EVENT_XID = 0x8,
     EVENT_XID_UNKNOWN = 999,
 };
@@ -96,6 +100,42 @@ struct nvml_banks { /* of memory, by how many spare rows they have left */
     unsigned most, high, partial, low, none;
 };
 
+struct nvml_fabric {
+    unsigned version;
+    unsigned char cluster[16];
+    int status;
+    unsigned clique;
+    unsigned char state;
+    unsigned health;
+};
+#define FABRIC_VERSION (sizeof(struct nvml_fabric) | 2u << 24)
+
+struct nvml_gpm_support {
+    unsigned version, supported;
+};
+
+struct nvml_gpm_metric {
+    unsigned id;
+    int result;
+    double value;
+    const char *short_name, *long_name, *unit;
+};
+
+#define GPM_VERSION 1
+#define GPM_METRICS 333 /* most that a library has room for; it reads as many as are asked for */
+#define GPM_GPUS 32
+
+struct nvml_gpm_request {
+    unsigned version, count;
+    void *before, *after;
+    struct nvml_gpm_metric metric[GPM_METRICS];
+};
+
+struct nvml_gpm { /* of a GPU */
+    bool asked, supported, has_before;
+    void *sample[2]; /* the one before, and the next one */
+};
+
 struct nvml {
     struct library *library;
     int (*init)(void);
@@ -135,7 +175,17 @@ struct nvml {
     int (*events_register)(void *gpu, unsigned long long types, void *events);
     int (*events_wait)(void *events, struct nvml_event_data *ret, unsigned timeout_ms);
     void *events; /* NULL: none */
+    int (*fabric)(void *gpu, struct nvml_fabric *ret);
+    int (*gpm_support)(void *gpu, struct nvml_gpm_support *ret);
+    int (*gpm_alloc)(void **ret);
+    int (*gpm_free)(void *sample);
+    int (*gpm_sample)(void *gpu, void *sample);
+    int (*gpm_metrics)(struct nvml_gpm_request *request);
+    struct nvml_gpm gpm[GPM_GPUS];
+    struct nvml_gpm_request gpm_request;
 };
+
+void nvml_activity_close(struct nvml *nvml);
 
 bool nvml_field_number(const struct nvml_field *field, int64_t *ret);
 

@@ -35,6 +35,8 @@ struct ledger_book {
     double crash_before;
     int64_t hang_ns; /* since when nothing moves in this attempt; 0: it does */
     int64_t hung_ns; /* since when the newest hang was, also where it is over */
+    int64_t hang_now_ns,
+        hang_over_ns; /* of it: how long it has lasted so far; until when it was, 0: not over */
     int64_t hang_before_ns;
     int64_t restarted_ns;      /* when all ranks began again within this attempt; 0: they did not */
     uint32_t world;            /* then; of more ranks the rest is spare */
@@ -129,7 +131,7 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     book->end_before_ns = book->end_ns ? book->end_ns : mono_ns; /* or nobody said when */
     book->end_ns = 0;
     book->hang_before_ns = book->hang_ns;
-    book->hang_ns = 0;
+    book->hang_ns = book->hang_over_ns = 0;
     book->failed = false;
     book->restarted_ns = 0;
     book->attempt = attempt;
@@ -158,12 +160,29 @@ static void ledger_account(struct ledger_book *book, uint32_t rank, int64_t to_n
 
 void ledger_hang(struct ledger_book *book, int64_t since_ns)
 {
-    if (since_ns && !book->hang_ns)
+    if (!book->hang_ns)
         book->crash_before = judge_ledger_crash_seconds(
             book); /* what it costs counts from here, not from the restart */
-    book->hang_ns = since_ns;
-    if (since_ns)
-        book->hung_ns = since_ns;
+    book->hang_ns = book->hung_ns = book->hang_now_ns = since_ns;
+}
+
+void ledger_hang_lasts(struct ledger_book *book, int64_t now_ns)
+{
+    book->hang_now_ns = now_ns;
+}
+
+void ledger_hang_over(struct ledger_book *book, int64_t now_ns)
+{
+    book->hang_ns = 0;
+    book->hang_over_ns = now_ns;
+}
+
+/* Of a step that went on after all: how much of it was hang. */
+static int64_t ledger_hung_in(const struct ledger_book *book, const struct rank_split *split)
+{
+    int64_t from = MAX(book->hung_ns, split->begin_ns);
+
+    return MAX(0, MIN(book->hang_over_ns, split->begin_ns + split->total_ns) - from);
 }
 
 bool ledger_was_hung(const struct ledger_book *book, const struct judge_state *judge,
@@ -357,11 +376,13 @@ static void ledger_account_step(struct ledger_book *book, uint32_t rank,
                                 const double seconds[LEDGER_BUCKETS], struct step_account *kept)
 {
     int64_t end = split->begin_ns + split->total_ns, fresh = end - book->until_ns[rank];
+    int64_t hung = MIN(fresh, ledger_hung_in(book, split));
     double share;
 
     if (fresh <= 0 || split->total_ns <= 0)
         return;
-    share = (double)fresh / (double)split->total_ns;
+    book->total.gpu_seconds[LEDGER_HANG] += (double)hung / 1e9;
+    share = (double)(fresh - hung) / (double)split->total_ns;
     for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
         book->total.gpu_seconds[bucket] += share * seconds[bucket];
         kept->seconds[bucket] += share * seconds[bucket];
@@ -440,12 +461,14 @@ void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
 
 void ledger_end(struct ledger_book *book, int64_t mono_ns)
 {
+    int64_t end_ns = book->end_ns ? book->end_ns : mono_ns;
+
     ledger_account_spare(book, mono_ns);
     for (uint32_t rank = 0; rank < book->ranks; rank++) {
         if (!book->stepped[rank])
-            ledger_account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
-        else if (book->failed)
-            ledger_account_failed(book, rank, book->end_ns, book->hang_ns);
+            ledger_account_start(book, rank, book->hang_ns ? MIN(book->hang_ns, end_ns) : end_ns);
+        if (book->hang_ns || (book->stepped[rank] && book->failed))
+            ledger_account_failed(book, rank, end_ns, book->hang_ns);
         ledger_account(book, rank, mono_ns, LEDGER_UNATTRIBUTED);
     }
 }
@@ -457,13 +480,29 @@ int64_t ledger_began_ns(const struct ledger_book *book)
     return book->attempt > 0 ? book->end_before_ns : book->begin_ns;
 }
 
+/* A hang that lasts, or that is over and whose step is not: none of it is accounted for yet.  What came of that step before it is
+ * not known, and shows later: no bucket but those of steps that turn out to be lost ever shrinks.
+ */
+static double ledger_read_hang(const struct ledger_book *book, uint32_t rank)
+{
+    int64_t from_ns = MAX(book->until_ns[rank], book->hung_ns);
+    int64_t to_ns = book->hang_ns ? book->hang_now_ns : book->hang_over_ns;
+    bool spare = book->restarted_ns && rank >= book->world;
+
+    return book->end_ns || spare ? 0 : (double)MAX(0, to_ns - from_ns) / 1e9;
+}
+
 void ledger_read(const struct ledger_book *book, struct ledger *ret)
 {
     double sum = 0;
 
     *ret = book->total;
-    for (uint32_t rank = 0; rank < book->ranks; rank++)
-        sum += (double)(book->until_ns[rank] - book->begin_ns) / 1e9;
+    for (uint32_t rank = 0; rank < book->ranks; rank++) {
+        double hang = ledger_read_hang(book, rank);
+
+        ret->gpu_seconds[LEDGER_HANG] += hang;
+        sum += (double)(book->until_ns[rank] - book->begin_ns) / 1e9 + hang;
+    }
     ret->wall_seconds = book->ranks ? sum / book->ranks : 0;
     /* As far as the ranks are accounted for, so that all of it is of the same time. */
     ledger_places_account(book, book->begin_ns + (int64_t)(ret->wall_seconds * 1e9),

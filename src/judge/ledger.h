@@ -34,8 +34,10 @@ void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
 /* From then on the run has these places; those beyond its ranks are spare or down. */
 void ledger_places(struct ledger_book *book, const struct places *places);
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
-/* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
+/* Nothing has moved since then, and whatever this attempt has left of it is hang ... */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);
+void ledger_hang_lasts(struct ledger_book *book, int64_t now_ns); /* ... so far, if there is one */
+void ledger_hang_over(struct ledger_book *book, int64_t now_ns);  /* it moves again */
 /* Whether a hang began, or went on, in that step. */
 bool ledger_was_hung(const struct ledger_book *book, const struct judge_state *judge,
                      const struct past_step *past);

@@ -126,7 +126,12 @@ struct judge_state {
     uint32_t launcher_exits;
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
-    struct judge_point point[4];            /* the newest checkpoints, of all attempts */
+    struct judge_point point[4]; /* the newest checkpoints, of all attempts */
+    struct {
+        bool known;
+        uint32_t attempt;
+        uint64_t step;
+    } restored; /* the point from which a rank of that attempt went on */
     struct fact_note raised, raised_thread; /* crash_private.h; text "": none */
     struct fact_note uncaught[64];          /* the first of a rank; for want of its status */
     uint32_t uncaught_count;

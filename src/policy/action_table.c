@@ -77,15 +77,16 @@ static bool table_may(const struct policy *policy, const struct cause *cause, un
     if (action == ACTION_ALERT) /* who named a target wants it */
         return true;
     if (action != ACTION_RESTART)
-        return policy->means.mode == POLICY_ACT;
+        return policy_mode(policy) == POLICY_ACT;
     if (cause->kind == VERDICT_CRASH && table_is_of_former_attempt(policy, cause))
         return true;
     if (!policy->means.restarts_left) {
-        *why = "no restart is left (--max-restarts)";
+        *why = policy->attempt ? "no restart is left (--max-restarts)"
+                               : "the run was started without restarts (--max-restarts)";
         return false;
     }
     return cause->kind == VERDICT_CRASH || (hang && policy->means.restart_hangs) ||
-           policy->means.mode == POLICY_ACT;
+           policy_mode(policy) == POLICY_ACT;
 }
 
 /* Sets the estimates; where the action is blocked, `why` says by what. */
@@ -103,7 +104,7 @@ static enum decision_block table_check(const struct policy *policy, const struct
         if (!record)
             snprintf(why, room, "pays back after %.0f s", payback.after_s);
     }
-    if (policy->means.mode == POLICY_OFF && !record && decision->action != ACTION_ALERT) {
+    if (policy_mode(policy) == POLICY_OFF && !record && decision->action != ACTION_ALERT) {
         snprintf(why, room, "the kill switch is on");
         block = BLOCK_SWITCH;
     } else if (!can) {
@@ -193,7 +194,7 @@ void table_tick(struct policy *policy)
 {
     bool faults = false;
 
-    if (!policy->table || !policy->means.mode)
+    if (!policy->table || !policy_mode(policy))
         return;
     payback_tick(policy);
     for (size_t i = 0; i < policy->causes; i++) {

@@ -136,7 +136,7 @@ static bool crash_loop_swaps(struct policy *policy)
 
     if (loop->swapped == policy->attempt + 1)
         return true; /* the next attempt tells */
-    if (!node || policy->means.mode != POLICY_ACT || policy->view->last ||
+    if (!node || policy_mode(policy) != POLICY_ACT || policy->view->last ||
         !(policy->means.actions >> ACTION_SWAP & 1) || !crew_has_node(policy, node) ||
         !crew_spares(policy))
         return false;
@@ -157,9 +157,9 @@ void crash_loop_tick(struct policy *policy)
     struct decision decision = { .action = ACTION_GIVE_UP,
                                  .target = TARGET_RUN,
                                  .step = DECISION_NO_STEP };
-    bool act = policy->means.mode == POLICY_ACT;
+    bool act = policy_mode(policy) == POLICY_ACT;
 
-    if (!policy->table || !policy->means.mode)
+    if (!policy->table || !policy_mode(policy))
         return;
     if (loop->pending && policy->view->real_ns - loop->pending_real_ns > SETTLE_NS)
         crash_loop_settle(policy);

@@ -1,7 +1,7 @@
 /* crew.c - a job with one launcher on each node: when an attempt starts, stops and ends on all of them.
  *
  * Launchers report what their ranks do (wire/member.h); the orders are START, STOP and END.  Between two attempts there is a
- * moment in which nobody has ranks: the next one starts only when each launcher of the last one has said so, or was
+ * moment in which no launcher has ranks: the next one starts only when each launcher of the last one has reported that, or was
  * silent for its whole lease.  A launcher ends its ranks when its reports were not acknowledged for a part of that lease,
  * so that no two attempts run at the same time, wherever the connection is cut.
  *
@@ -196,14 +196,24 @@ static void crew_start(struct policy *policy, uint32_t nodes)
     crew_phase_set(crew, CREW_RUNS);
 }
 
-/* Most failures do not repeat: the first restart is not put off. */
+/* Most failures do not repeat: a restart is put off only after attempts that got no further than those before. */
 static int64_t crew_pause_ns(const struct policy_crew *crew)
 {
-    int64_t pause_ns = crew->restarts ? crew->member[0].last.backoff_ns : 0;
+    int64_t pause_ns = crew->fruitless ? crew->member[0].last.backoff_ns : 0;
 
-    for (uint32_t i = 1; i < crew->restarts && pause_ns < CREW_BACKOFF_MAX_NS; i++)
+    for (uint32_t i = 1; i < crew->fruitless && pause_ns < CREW_BACKOFF_MAX_NS; i++)
         pause_ns *= 2;
     return MIN(pause_ns, MAX(CREW_BACKOFF_MAX_NS, crew->member[0].last.backoff_ns));
+}
+
+/* An attempt is over: did it get further than all before it? */
+static void crew_count_fruit(struct policy *policy)
+{
+    struct policy_crew *crew = policy->crew;
+    uint64_t newest = policy->progress.any ? policy->progress.newest + 1 : 0;
+
+    crew->fruitless = newest > crew->best || !crew->restarts ? 0 : crew->fruitless + 1;
+    crew->best = MAX(crew->best, newest);
 }
 
 /* The last that was there has left.  Those that are lost may come back, and that alone ends nothing. */
@@ -269,7 +279,7 @@ static bool crew_waits_for_verdict(const struct policy *policy)
     bool suspect = false,
          elsewhere = crew_spares(policy) || policy->means.actions >> ACTION_REQUEUE & 1;
 
-    if (!crew->begun || policy->means.mode != POLICY_ACT || !elsewhere ||
+    if (!crew->begun || policy_mode(policy) != POLICY_ACT || !elsewhere ||
         crew->clock_ns - crew->since_ns >= CREW_VERDICT_NS || causes_are_settled(policy))
         return false;
     for (size_t i = 0; i < crew->count; i++)
@@ -338,8 +348,12 @@ static void crew_stop(struct policy *policy, int32_t culprit)
 
 static void crew_say_lost(struct policy_crew *crew, const struct crew_member *member)
 {
-    snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.3g s",
-             member->last.node, (double)member->last.lease_ns / 1e9);
+    if (member->ended)
+        snprintf(crew->why, sizeof(crew->why), "node %s is lost: its launcher and ranks have ended",
+                 member->last.node);
+    else
+        snprintf(crew->why, sizeof(crew->why), "node %s is lost: no sign of life for %.3g s",
+                 member->last.node, (double)member->last.lease_ns / 1e9);
 }
 
 /* Why the attempt cannot go on because of this launcher; false: it can. */
@@ -451,7 +465,8 @@ static bool crew_has_ranks(const struct policy_crew *crew, const struct crew_mem
 /* A launcher, or its keeper, ends its ranks a little before its lease is over.  Ending takes a moment. */
 static bool crew_may_have_ranks(const struct policy_crew *crew, const struct crew_member *member)
 {
-    return member->lost && member->slot != CREW_NO_SLOT && member_has_ranks(member->last.state) &&
+    return member->lost && !member->ended && member->slot != CREW_NO_SLOT &&
+           member_has_ranks(member->last.state) &&
            crew->clock_ns - member->heard_ns <= member->last.lease_ns / 10 * 11;
 }
 
@@ -474,10 +489,12 @@ static void crew_wait_stopped(struct policy *policy)
     }
     if (crew_waits_for_report(policy) || ending)
         return;
-    if (crew->final)
+    if (crew->final) {
         crew_end(policy, crew_leaves_some(crew));
-    else
+    } else {
+        crew_count_fruit(policy);
         crew_phase_set(crew, CREW_GATHERS);
+    }
 }
 
 /* ---- the rule ---- */
@@ -547,6 +564,18 @@ uint32_t crew_spares(const struct policy *policy)
     for (size_t i = 0; crew && i < crew->count; i++)
         count += crew->member[i].slot == CREW_NO_SLOT && crew_is_fit(crew, &crew->member[i]);
     return count;
+}
+
+bool crew_is_off(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+
+    for (size_t i = 0; crew && i < crew->count; i++) {
+        if (crew->member[i].last.off && !crew->member[i].lost &&
+            crew->member[i].last.state != MEMBER_LEFT)
+            return true;
+    }
+    return false;
 }
 
 bool crew_has_node(const struct policy *policy, const char *node)

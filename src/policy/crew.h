@@ -29,10 +29,11 @@ struct crew_member {
     uint32_t refused; /* life of the newest rival that was; 0: none */
     int64_t heard_ns;
     bool reported; /* since the last tick */
-    bool lost;     /* not heard of for its whole lease */
-    bool gone;     /* the launcher that had ranks of this attempt is not this one */
-    bool out;      /* gets no ranks any more */
-    bool kept;     /* it had ranks in the attempt before, too */
+    bool lost;     /* not heard of for its whole lease, or ended */
+    bool ended; /* launcher and ranks are gone for certain: what still comes from them is older */
+    bool gone;  /* the launcher that had ranks of this attempt is not this one */
+    bool out;   /* gets no ranks any more */
+    bool kept;  /* it had ranks in the attempt before, too */
     uint32_t slot; /* number of the node in the attempt; CREW_NO_SLOT: not in it */
 };
 
@@ -42,6 +43,9 @@ struct policy_crew {
     enum crew_phase phase;
     bool begun; /* some attempt was started */
     uint32_t attempt, restarts;
+    uint32_t
+        fruitless; /* attempts in a row that got no further than those before; the first does not count */
+    uint64_t best;  /* newest step of all attempts, plus 1; 0: none */
     uint32_t nodes; /* of the attempt */
     /* Time that passed while the controller ran, so that its own absence is nobody's silence. */
     int64_t clock_ns, tick_ns;

@@ -17,7 +17,8 @@
 #include "policy/crew.h"
 
 #define CREW_TICK_MAX_NS (2 * NS_PER_S) /* more between two ticks: the controller was away */
-#define CREW_REFUSED_STATUS 2           /* as of a command line that is at fault */
+#define CREW_NOTICE_NS (NS_PER_S / 2)
+#define CREW_REFUSED_STATUS 2 /* as of a command line that is at fault */
 
 struct crew_member *crew_find(const struct policy_crew *crew, const char *node)
 {
@@ -41,7 +42,7 @@ void crew_replace(struct crew_member *member)
 {
     member->former = member->last.life;
     member->gone |= member->slot != CREW_NO_SLOT;
-    member->out = false;
+    member->out = member->ended = false;
     member->last = member->rival;
     member->rival = (struct member){ 0 };
     member->reported = true;
@@ -70,14 +71,22 @@ int policy_member(struct policy *policy, const struct member *fact)
     if (!crew)
         return -ENOMEM;
     member = crew_find(crew, fact->node);
+    if (!member && fact->state == MEMBER_GONE)
+        return 0;
     if (!member)
         member = crew_add(crew);
     if (!member)
         return crew->count == CREW_MEMBERS_MAX ? -E2BIG : -ENOMEM;
+    if (fact->state == MEMBER_GONE) {
+        member->ended |= member->last.life == fact->life;
+        return 0;
+    }
     if (member->last.life && member->last.life != fact->life) {
         crew_hear_rival(crew, member, fact);
         return 0;
     }
+    if (member->ended)
+        return 0;
     member->last = *fact;
     member->reported = true;
     return 0;
@@ -99,7 +108,7 @@ void crew_listen(struct policy_crew *crew, const struct policy_view *view)
         if (member->reported || !member->heard_ns || (away && !member->lost))
             member->heard_ns = crew->clock_ns + 1; /* never 0 */
         member->lost = member->last.state != MEMBER_LEFT &&
-                       crew->clock_ns - member->heard_ns > member->last.lease_ns;
+                       (member->ended || crew->clock_ns - member->heard_ns > member->last.lease_ns);
         if (member->rival.life && member->lost) {
             crew_replace(member);
             member->heard_ns = crew->clock_ns + 1;
@@ -182,7 +191,30 @@ size_t policy_lost(const struct policy *policy, struct policy_lost *ret, size_t 
         if (!member->lost || member->slot == CREW_NO_SLOT)
             continue;
         memcpy(ret[count].node, member->last.node, sizeof(ret[0].node));
+        ret[count].ended = member->ended;
+        ret[count].last_real_ns = member->last.real_ns;
         ret[count++].life = member->last.life;
+    }
+    return count;
+}
+
+int64_t policy_loss_ns(const struct policy *policy)
+{
+    const struct policy_crew *crew = policy->crew;
+
+    return crew && crew->count > 1 ? crew->member[0].last.lease_ns + CREW_NOTICE_NS : 0;
+}
+
+size_t policy_lives(const struct policy *policy, struct member *ret, size_t room)
+{
+    const struct policy_crew *crew = policy->crew;
+    size_t count = 0;
+
+    for (size_t i = 0; crew && i < crew->count && count < room; i++) {
+        const struct crew_member *member = &crew->member[i];
+
+        if (!member->lost && member->last.state != MEMBER_LEFT && member->last.life_port)
+            ret[count++] = member->last;
     }
     return count;
 }

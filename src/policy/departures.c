@@ -65,9 +65,9 @@ static const char *departures_obstacle(const struct policy *policy,
 {
     if (!policy->crew)
         return "this run has no other node";
-    if (policy->means.mode == POLICY_OFF)
+    if (policy_mode(policy) == POLICY_OFF)
         return "the kill switch is on";
-    if (policy->means.mode != POLICY_ACT)
+    if (policy_mode(policy) != POLICY_ACT)
         return "--act was not given";
     if (!crew_has_node(policy, departure->node))
         return "no rank of this run is on the node";

@@ -118,6 +118,11 @@ void policy_take_means(struct policy *policy, const struct policy_means *means)
     policy->means = *means;
 }
 
+unsigned policy_mode(const struct policy *policy)
+{
+    return policy->means.mode && crew_is_off(policy) ? POLICY_OFF : policy->means.mode;
+}
+
 void policy_finding(struct policy *policy, const struct finding *finding)
 {
     struct observed *place;

@@ -69,9 +69,15 @@ size_t policy_members(const struct policy *policy); /* launchers of one run; 0: 
 /* Nodes of the newest attempt whose launcher is lost: how many were written. */
 struct policy_lost {
     char node[FACT_NAME];
-    uint32_t life; /* of the launcher */
+    uint32_t life;        /* of the launcher */
+    bool ended;           /* it has ended for certain */
+    int64_t last_real_ns; /* when it wrote what was heard of it last */
 };
 size_t policy_lost(const struct policy *policy, struct policy_lost *ret, size_t room);
+/* How long after the loss of a node it is known, at most; 0: there is one launcher at most. */
+int64_t policy_loss_ns(const struct policy *policy);
+/* The life sockets of launchers that are there: how many were written. */
+size_t policy_lives(const struct policy *policy, struct member *ret, size_t room);
 /* What became of a request is not known yet. */
 bool policy_is_open(const struct policy *policy, const char *request_id);
 /* An open one of this kind; "": none. */

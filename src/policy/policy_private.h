@@ -222,6 +222,8 @@ struct policy {
     void *emit_arg;
 };
 
+/* enum policy_mode, and POLICY_OFF where the kill switch is on for one of several launchers; 0: not known yet. */
+unsigned policy_mode(const struct policy *policy);
 /* Fills in id and times, and gives it out. */
 void policy_decide(struct policy *policy, struct decision *decision, int64_t deadline_ns);
 /* The same, where the attempt is filled in. */
@@ -258,6 +260,7 @@ void crew_decided(struct policy *policy, const struct decision *decision); /* by
 void crew_attempt_ended(struct policy *policy, uint32_t attempt); /* its end was reported */
 void crew_follow_log(struct policy *policy, const struct decision *decision);
 uint32_t crew_spares(const struct policy *policy);
+bool crew_is_off(const struct policy *policy); /* a launcher sees the kill switch */
 bool crew_has_node(const struct policy *policy, const char *node); /* with ranks of this attempt */
 bool crew_may_shrink(const struct policy *policy); /* the run may go on with a node less */
 

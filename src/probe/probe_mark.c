@@ -26,6 +26,108 @@
 #define SHARED_LEAST 4    /* lanes of a ring that spares one for sharing */
 #define SHARED_TID UINT32_MAX
 
+/* ---- a lane for each thread that marks, at its first mark ----
+ *
+ * The only system calls after open are here: at a thread's first mark its id, and where all
+ * lanes are taken, whether the threads that hold them still live.  A program that starts a
+ * thread per checkpoint would otherwise run out of lanes.
+ */
+
+/* What this thread knows.  An epoch is never used twice in a process or its children. */
+struct probe_thread {
+    uint32_t epoch;
+    uint32_t missed;        /* marks made without a lane */
+    struct ring_lane *lane; /* NULL: all lanes were taken; marks are counted, not kept */
+};
+#define PROBE_TLS _Thread_local __attribute__((tls_model("initial-exec")))
+static PROBE_TLS struct probe_thread probe_thread = { .epoch = PROBE_EPOCH_NEVER };
+
+static struct ring_lane *probe_lane_at(const struct lockstep_probe *probe, uint32_t index)
+{
+    return (struct ring_lane *)(void *)(probe->lanes + index * probe->lane_bytes);
+}
+
+/* The last lane is for all threads that find no other: NCCL has a thread for each communicator. */
+static uint32_t probe_lanes_own(const struct lockstep_probe *probe)
+{
+    return probe->lane_count < SHARED_LEAST ? probe->lane_count : probe->lane_count - 1;
+}
+
+/* The lane of those that have none of their own; NULL: this ring has too few. */
+static struct ring_lane *probe_lane_shared(struct lockstep_probe *probe)
+{
+    uint32_t own = probe_lanes_own(probe);
+    struct ring_lane *lane = own < probe->lane_count ? probe_lane_at(probe, own) : NULL;
+
+    if (lane && atomic_load_explicit(&lane->tid, relaxed) == 0)
+        atomic_store_explicit(&lane->tid, SHARED_TID, relaxed);
+    return lane;
+}
+
+static struct ring_lane *probe_lane_take_free(struct lockstep_probe *probe, uint32_t tid)
+{
+    for (uint32_t i = 0; i < probe_lanes_own(probe); i++) {
+        struct ring_lane *lane = probe_lane_at(probe, i);
+        uint32_t none = 0;
+
+        if (atomic_compare_exchange_strong(&lane->tid, &none, tid)) {
+            atomic_fetch_add(&probe->header->lanes_used, 1);
+            return lane;
+        }
+    }
+    return NULL;
+}
+
+/* A dead thread's lane goes on where that one stopped: its head stays. */
+static struct ring_lane *probe_lane_take_dead(struct lockstep_probe *probe, uint32_t tid)
+{
+    for (uint32_t i = 0; i < probe_lanes_own(probe); i++) {
+        struct ring_lane *lane = probe_lane_at(probe, i);
+        uint32_t holder = atomic_load(&lane->tid);
+
+        if (syscall(SYS_tgkill, getpid(), holder, 0) == 0 || errno != ESRCH)
+            continue;
+        if (atomic_compare_exchange_strong(&lane->tid, &holder, tid))
+            return lane;
+    }
+    return NULL;
+}
+
+static struct ring_lane *probe_lane_take(struct lockstep_probe *probe)
+{
+    uint32_t tid = (uint32_t)syscall(SYS_gettid);
+    struct ring_lane *lane = probe_lane_take_free(probe, tid);
+
+    return lane ? lane : probe_lane_take_dead(probe, tid);
+}
+
+void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch)
+{
+    int saved = errno;
+    struct ring_lane *lane = probe_lane_take(probe);
+
+    if (!lane)
+        atomic_fetch_add(&probe->header->lanes_used, 1);
+    probe_thread = (struct probe_thread){ .epoch = epoch, .lane = lane };
+    errno = saved;
+}
+
+/* A thread without a lane asks again at its 1st, 2nd, 4th, 8th … lost mark: some other thread
+ * may have ended since.
+ */
+static void probe_lane_missed(struct lockstep_probe *probe)
+{
+    int saved = errno;
+
+    atomic_fetch_add_explicit(&probe->header->dropped, 1, memory_order_relaxed);
+    probe_thread.missed++;
+    if ((probe_thread.missed & (probe_thread.missed - 1)) == 0)
+        probe_thread.lane = probe_lane_take_dead(probe, (uint32_t)syscall(SYS_gettid));
+    errno = saved;
+}
+
+/* ---- marks ---- */
+
 struct mark {
     uint64_t time_ns, step, what, a, b, c, d;
 };
@@ -456,95 +558,4 @@ void lockstep_note_put(struct lockstep_probe *probe, const char *text)
         mark.d = word[3];
         mark_put(probe, mark);
     }
-}
-
-/* a lane for each thread that marks, at its first mark.
- *
- * The only system calls after open are here: at a thread's first mark its id, and where all
- * lanes are taken, whether the threads that hold them still live.  A program that starts a
- * thread per checkpoint would otherwise run out of lanes. */
-
-PROBE_TLS struct probe_thread probe_thread = { .epoch = PROBE_EPOCH_NEVER };
-
-static struct ring_lane *probe_lane_at(const struct lockstep_probe *probe, uint32_t index)
-{
-    return (struct ring_lane *)(void *)(probe->lanes + index * probe->lane_bytes);
-}
-
-/* The last lane is for all threads that find no other: NCCL has a thread for each communicator. */
-static uint32_t probe_lanes_own(const struct lockstep_probe *probe)
-{
-    return probe->lane_count < SHARED_LEAST ? probe->lane_count : probe->lane_count - 1;
-}
-
-struct ring_lane *probe_lane_shared(struct lockstep_probe *probe)
-{
-    uint32_t own = probe_lanes_own(probe);
-    struct ring_lane *lane = own < probe->lane_count ? probe_lane_at(probe, own) : NULL;
-
-    if (lane && atomic_load_explicit(&lane->tid, relaxed) == 0)
-        atomic_store_explicit(&lane->tid, SHARED_TID, relaxed);
-    return lane;
-}
-
-static struct ring_lane *probe_lane_take_free(struct lockstep_probe *probe, uint32_t tid)
-{
-    for (uint32_t i = 0; i < probe_lanes_own(probe); i++) {
-        struct ring_lane *lane = probe_lane_at(probe, i);
-        uint32_t none = 0;
-
-        if (atomic_compare_exchange_strong(&lane->tid, &none, tid)) {
-            atomic_fetch_add(&probe->header->lanes_used, 1);
-            return lane;
-        }
-    }
-    return NULL;
-}
-
-/* A dead thread's lane goes on where that one stopped: its head stays. */
-static struct ring_lane *probe_lane_take_dead(struct lockstep_probe *probe, uint32_t tid)
-{
-    for (uint32_t i = 0; i < probe_lanes_own(probe); i++) {
-        struct ring_lane *lane = probe_lane_at(probe, i);
-        uint32_t holder = atomic_load(&lane->tid);
-
-        if (syscall(SYS_tgkill, getpid(), holder, 0) == 0 || errno != ESRCH)
-            continue;
-        if (atomic_compare_exchange_strong(&lane->tid, &holder, tid))
-            return lane;
-    }
-    return NULL;
-}
-
-static struct ring_lane *probe_lane_take(struct lockstep_probe *probe)
-{
-    uint32_t tid = (uint32_t)syscall(SYS_gettid);
-    struct ring_lane *lane = probe_lane_take_free(probe, tid);
-
-    return lane ? lane : probe_lane_take_dead(probe, tid);
-}
-
-void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch)
-{
-    int saved = errno;
-    struct ring_lane *lane = probe_lane_take(probe);
-
-    if (!lane)
-        atomic_fetch_add(&probe->header->lanes_used, 1);
-    probe_thread = (struct probe_thread){ .epoch = epoch, .lane = lane };
-    errno = saved;
-}
-
-/* A thread without a lane asks again at its 1st, 2nd, 4th, 8th … lost mark: some other thread
- * may have ended since.
- */
-void probe_lane_missed(struct lockstep_probe *probe)
-{
-    int saved = errno;
-
-    atomic_fetch_add_explicit(&probe->header->dropped, 1, memory_order_relaxed);
-    probe_thread.missed++;
-    if ((probe_thread.missed & (probe_thread.missed - 1)) == 0)
-        probe_thread.lane = probe_lane_take_dead(probe, (uint32_t)syscall(SYS_gettid));
-    errno = saved;
 }

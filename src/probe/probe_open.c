@@ -5,7 +5,7 @@
  * the kernel cannot wipe on fork (before 4.14) a fork handler does it.
  *
  * After close the mapping stays, so that a thread that is just writing a mark writes to memory
- * nobody reads, not to a hole.  The next open puts empty pages in its place, for good: nobody can say
+ * nobody reads, not to a hole.  The next open puts empty pages in its place, for good: it is not known
  * how long that thread was held up.
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -42,15 +42,6 @@ struct lockstep_probe {
 
 #define PROBE_EPOCH_NEVER UINT32_MAX /* of a thread before its first mark: equal to no probe's */
 
-/* What this thread knows.  An epoch is never used twice in a process or its children. */
-struct probe_thread {
-    uint32_t epoch;
-    uint32_t missed;        /* marks made without a lane */
-    struct ring_lane *lane; /* NULL: all lanes were taken; marks are counted, not kept */
-};
-#define PROBE_TLS _Thread_local __attribute__((tls_model("initial-exec"), visibility("hidden")))
-extern PROBE_TLS struct probe_thread probe_thread;
-
 /* probe_file.c: makes the file and maps it, header filled in, magic written. */
 struct probe_file {
     void *map;
@@ -87,8 +78,5 @@ bool probe_depth_read(struct lockstep_probe *probe, uint64_t step, uint64_t *ret
 
 /* probe_mark.c: a lane for this thread at its first mark; sets probe_thread. */
 void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch);
-/* The lane of those that have none of their own; NULL: this ring has too few. */
-struct ring_lane *probe_lane_shared(struct lockstep_probe *probe);
-void probe_lane_missed(struct lockstep_probe *probe); /* counts a mark that found no lane */
 
 #endif

@@ -163,8 +163,10 @@ bool value_real(const struct value_tree *tree, uint32_t node, double *ret)
     int64_t integer;
 
     if (value_is(tree, node, VALUE_FLOAT)) {
+        if (!isfinite(tree->node[node].real))
+            return false;
         *ret = tree->node[node].real;
-        return isfinite(*ret);
+        return true;
     }
     if (!value_integer(tree, node, &integer))
         return false;

@@ -43,8 +43,12 @@ struct bursts {
 
 int bursts_create(struct bursts **ret)
 {
-    *ret = calloc(1, sizeof(**ret));
-    return *ret ? 0 : -ENOMEM;
+    struct bursts *bursts = calloc(1, sizeof(*bursts));
+
+    if (!bursts)
+        return -ENOMEM;
+    *ret = bursts;
+    return 0;
 }
 
 void bursts_destroy(struct bursts *bursts)

@@ -21,6 +21,7 @@
 #include "sense/burst.h"
 #include "sense/sensors.h"
 #include "sense/tree.h"
+#include "wire/decision.h"
 
 #define LINE_MAX_BYTES 8192 /* the longest record of /dev/kmsg */
 #define READ_BYTES 65536
@@ -231,8 +232,13 @@ static int kmsg_read(void *state, const struct sense_now *now, struct sense_repo
     struct finding finding;
     uint32_t line;
 
-    while (bursts_take(kmsg->bursts, &finding, &line))
+    while (bursts_take(kmsg->bursts, &finding, &line)) {
+        if (!kmsg->regular && finding_is_of_image(&finding) && finding.severity > FINDING_WARN) {
+            finding.severity = FINDING_WARN; /* a file, or somebody's server: no part of the node */
+            finding.action = ACTION_NONE;
+        }
         sense_report(report, &finding, kmsg->device ? 0 : line);
+    }
     if (kmsg->lost) {
         finding = sense_finding(now, FINDING_SENSOR, FINDING_CLASS_HOST, FINDING_WARN, "kmsg",
                                 "%llu kernel records were overwritten before they were read",

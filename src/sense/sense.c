@@ -20,7 +20,7 @@
 #include "wire/decision.h"
 
 #define RETRY_NS (60 * NS_PER_S)
-#define HELD_MAX 512 /* conditions at a time; further ones are not reported */
+#define HELD_MAX 512 /* conditions at a time; of further ones only this is reported */
 #define SENSORS_MAX 16
 
 struct held {
@@ -44,6 +44,7 @@ struct sense {
     size_t slots;
     struct held held[HELD_MAX];
     size_t helds;
+    bool held_lost, held_lost_told; /* there were more, since the table is full */
 };
 
 struct sense_report {
@@ -99,8 +100,10 @@ void sense_hold(struct sense_report *report, struct finding *finding)
             return;
         }
     }
-    if (sense->helds == HELD_MAX)
+    if (sense->helds == HELD_MAX) {
+        sense->held_lost = true;
         return;
+    }
     sense->held[sense->helds++] = (struct held){ key, true, report->sensor };
     sense_report(report, finding, 0);
 }
@@ -217,6 +220,22 @@ static void slot_read(struct sense *sense, size_t which, const struct sense_now 
     }
 }
 
+/* What is not reported must not look healthy. */
+static void sense_report_lost(struct sense *sense, const struct sense_now *now,
+                              struct sense_report *report)
+{
+    struct finding finding;
+
+    if (sense->held_lost && !sense->held_lost_told) {
+        finding =
+            sense_finding(now, FINDING_SENSOR, FINDING_CLASS_HOST, FINDING_WARN, "sense",
+                          "%d conditions last at a time; further ones are not reported", HELD_MAX);
+        sense_report(report, &finding, 0);
+    }
+    sense->held_lost_told = sense->held_lost;
+    sense->held_lost = sense->held_lost && sense->helds == HELD_MAX;
+}
+
 void sense_step(struct sense *sense, const struct sense_now *now, sense_sink *sink, void *user)
 {
     struct sense_report report = { .sense = sense, .sink = sink, .user = user };
@@ -225,6 +244,7 @@ void sense_step(struct sense *sense, const struct sense_now *now, sense_sink *si
         if (now->mono_ns >= sense->slot[i].due_ns)
             slot_read(sense, i, now, &report);
     }
+    sense_report_lost(sense, now, &report);
 }
 
 int64_t sense_next_ns(const struct sense *sense)

@@ -7,6 +7,8 @@
  */
 #include "show/advice.h"
 
+#include <string.h>
+
 #include "core/clean.h"
 
 static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
@@ -145,6 +147,11 @@ static const char *const advice_nobody[VERDICT_KIND_COUNT] = {
                            "the input of that step.",
 };
 
+static const char advice_stopped[] =
+    "Let the process go on ('kill -CONT' with the number above), or find out who suspends it: a "
+    "terminal, a batch system, a paused container. If the other ranks have given up meanwhile, "
+    "restart the job.";
+
 const char *verdict_advice(const struct verdict *verdict)
 {
     unsigned kind = verdict->kind < VERDICT_KIND_COUNT ? verdict->kind : 0;
@@ -153,6 +160,8 @@ const char *verdict_advice(const struct verdict *verdict)
 
     if (verdict->advice)
         return verdict->advice;
+    if (verdict->kind == VERDICT_HANG && strstr(verdict->cause, VERDICT_STOPPED))
+        return advice_stopped;
     if (!verdict->rank_count && !verdict->node_count && advice_nobody[kind] &&
         text == advice[kind][LAYER_UNKNOWN])
         return advice_nobody[kind];

@@ -173,6 +173,25 @@ static struct json_object *summary_decisions_json(const struct run_summary *summ
     return list;
 }
 
+static struct json_object *summary_copy_seconds(uint64_t us)
+{
+    return us ? show_number((double)us / 1e6) : NULL;
+}
+
+/* null: no copy was noted; a number that is null: no such copy */
+static struct json_object *summary_copied_json(const struct copy_note *copied)
+{
+    struct json_object *root;
+
+    if (!copied->replicate_us && !copied->upload_us)
+        return NULL;
+    root = json_object_new_object();
+    json_object_object_add(root, "step", json_object_new_uint64(copied->step));
+    json_object_object_add(root, "replicate_seconds", summary_copy_seconds(copied->replicate_us));
+    json_object_object_add(root, "upload_seconds", summary_copy_seconds(copied->upload_us));
+    return root;
+}
+
 /* null: the ranks reported no save that all of them read back */
 static struct json_object *summary_checkpoint_json(const struct run_summary *summary)
 {
@@ -186,6 +205,7 @@ static struct json_object *summary_checkpoint_json(const struct run_summary *sum
     json_object_object_add(root, "bytes", json_object_new_uint64(save->bytes));
     json_object_object_add(root, "write_seconds", show_number((double)save->write_us / 1e6));
     json_object_object_add(root, "verify_seconds", show_number((double)save->verify_us / 1e6));
+    json_object_object_add(root, "copied", summary_copied_json(&summary->copied));
     return root;
 }
 
@@ -379,8 +399,8 @@ static void summary_print_unseen(const struct run_summary *summary, FILE *out)
           "steps arrived without operations, because their agents could not reach the controller: "
           "only their losses, "
           "norms and digests were judged" },
-        { summary->torn_steps, "step lacks some of its records",
-          "steps lack some of their records" },
+        { summary->torn_steps, "step is missing some of its records",
+          "steps are missing some of their records" },
         { summary->untimed_steps,
           "step has operations without times (all-to-all on NCCL): only their launches were "
           "observed, "

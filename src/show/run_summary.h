@@ -16,6 +16,7 @@
 #include "show/style.h"
 #include "wire/decision.h"
 #include "wire/facts.h"
+#include "wire/save_note.h"
 #include "wire/verdict.h"
 
 #define RUN_SUMMARY_UNSEEN 16
@@ -91,6 +92,7 @@ struct run_summary {
     bool has_ledger;
     struct run_summary_save save; /* the newest one that all ranks noted; ranks 0: none */
     uint64_t saves;               /* notes of saves */
+    struct copy_note copied; /* the newest checkpoint of which a copy was noted; no times: none */
     uint64_t frames, steps, beats, notes, exits, ticks;
     uint64_t malformed, damaged_bytes;
     uint64_t lost_frames; /* numbers missing between the frames of a sender */

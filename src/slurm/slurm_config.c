@@ -225,33 +225,35 @@ static bool config_is_ours(const char *text, size_t size, const char *dir, const
 int slurm_config_compare(const char *text, size_t size, const char *dir,
                          const struct slurm_want *want, struct slurm_wanted *ret, struct err *err)
 {
+    struct slurm_wanted found = { .want = want };
     char value[SLURM_CONFIG_VALUE];
     int r;
 
-    *ret = (struct slurm_wanted){ .want = want };
     if (!slurm_config_version(text, size))
         return err_set(err, -EBADMSG, "scontrol printed no SLURM_VERSION");
     if (want->from > slurm_config_version(text, size)) {
-        ret->state = SLURM_WANT_NEWER;
+        found.state = SLURM_WANT_NEWER;
+        *ret = found;
         return 0;
     }
-    r = slurm_config_value(text, size, want->key, ret->now, sizeof(ret->now));
+    r = slurm_config_value(text, size, want->key, found.now, sizeof(found.now));
     if (r == -EMSGSIZE || (r == -EBADMSG && want->kind != SLURM_WANT_PROGRAM))
         return err_set(err, r, "scontrol printed a value of %s that cannot be used", want->key);
     if (r == -EBADMSG) /* several programs */
-        snprintf(ret->now, sizeof(ret->now), "several programs");
+        snprintf(found.now, sizeof(found.now), "several programs");
     snprintf(value, sizeof(value), "%s%s%s", want->kind == SLURM_WANT_PROGRAM ? dir : "",
              want->kind == SLURM_WANT_PROGRAM ? "/" : "", want->value);
-    if (config_is_wanted(want, value, ret->now)) {
-        ret->state = SLURM_WANT_OK;
+    if (config_is_wanted(want, value, found.now)) {
+        found.state = SLURM_WANT_OK;
     } else if (want->advice) {
-        ret->state = SLURM_WANT_ADVICE;
-    } else if ((want->kind == SLURM_WANT_PROGRAM && ret->now[0]) ||
+        found.state = SLURM_WANT_ADVICE;
+    } else if ((want->kind == SLURM_WANT_PROGRAM && found.now[0]) ||
                (want->of && !config_is_ours(text, size, dir, want->of))) {
-        ret->state = SLURM_WANT_TAKEN;
+        found.state = SLURM_WANT_TAKEN;
     } else {
-        ret->state = ret->now[0] ? SLURM_WANT_CHANGE : SLURM_WANT_ADD;
-        config_line(want, value, ret);
+        found.state = found.now[0] ? SLURM_WANT_CHANGE : SLURM_WANT_ADD;
+        config_line(want, value, &found);
     }
+    *ret = found;
     return 0;
 }

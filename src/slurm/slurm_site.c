@@ -134,6 +134,20 @@ enum slurm_did slurm_site_undrain(const struct slurm_site *what, char *ret, size
 }
 
 /* Whether the job is the only one on the node; false also when nobody can tell. */
+enum slurm_did slurm_site_is_free(const char *node, char *ret, size_t room)
+{
+    const struct slurm_site what = { .node = node };
+    struct slurm_node now;
+
+    if (site_look(&what, &now, ret, room) < 0)
+        return SLURM_FAILED;
+    site_words(&now, ret, room);
+    if (!(now.flags & SLURM_NODE_DRAIN) ||
+        strncmp(now.reason, SLURM_SITE_REASON, strlen(SLURM_SITE_REASON)) != 0)
+        return SLURM_NOT_OURS;
+    return strncmp(now.state, "IDLE", 4) == 0 ? SLURM_DID : SLURM_REFUSED;
+}
+
 static bool site_job_is_alone(const struct slurm_site *what)
 {
     CLEAN(free_clean) struct slurm_answer *answer = malloc(sizeof(*answer));

@@ -38,6 +38,9 @@ struct slurm_site {
 /* `ret`: one sentence. */
 enum slurm_did slurm_site_drain(const struct slurm_site *what, char *ret, size_t room);
 enum slurm_did slurm_site_undrain(const struct slurm_site *what, char *ret, size_t room);
+/* Before a repair: SLURM_DID if the node is still drained by lockstep, whatever the reason says behind that, and no job is on it. */
+#define SLURM_SITE_REASON "lockstep: "
+enum slurm_did slurm_site_is_free(const char *node, char *ret, size_t room);
 /* A dead node: if nothing answers at its slurmd's port either.  Down if `job` is `user`'s and the only one on it, so that nobody else loses a
  * job; else drain.  SLURM_REFUSED: it answers.
  */

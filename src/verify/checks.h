@@ -11,6 +11,7 @@ extern const struct verify_check check_cpu_math;
 extern const struct verify_check check_disk_rate;
 extern const struct verify_check check_gpu_all_reduce;
 extern const struct verify_check check_gpu_arithmetic;
+extern const struct verify_check check_gpu_gemm;
 extern const struct verify_check check_gpu_heat;
 extern const struct verify_check check_gpu_memory;
 extern const struct verify_check check_gpu_peers;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/clean.h"
 #include "core/time.h"
@@ -205,6 +206,17 @@ static void cpu_workers_report(const struct cpu_worker *worker, size_t count,
     }
 }
 
+/* CPUs of the machine that a control group or an affinity keeps from this process were not looked at. */
+static void cpu_others_report(size_t count, struct verify_report *report)
+{
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (online > 0 && (size_t)online > count)
+        verify_result(report, CHECK_UNKNOWN, "",
+                      "%zu of %ld CPUs were not tested: this process may not use them",
+                      (size_t)online - count, online);
+}
+
 static void cpu_math_run(const struct verify_place *place, struct verify_report *report)
 {
     size_t count = 0;
@@ -224,6 +236,7 @@ static void cpu_math_run(const struct verify_place *place, struct verify_report 
             pthread_join(worker[i].thread, NULL);
     }
     cpu_workers_report(worker, count, report);
+    cpu_others_report(count, report);
 }
 
 const struct verify_check check_cpu_math = {

@@ -1,6 +1,9 @@
 /* disk_rate.c - the disk to which checkpoints go: rate of writing and reading, synced writes, and whether it returns what was
  * written.
  *
+ * Latencies are those of one small read or synced write at a time: the median, and what one in a hundred exceeds.  A disk that
+ * stalls now and then keeps its rate, and shows there.
+ *
  * The file has no name, so nothing is left behind however the check ends.  It is written past the page cache where the file
  * system allows that; otherwise pages are dropped before they are read, and the result says so.
  *
@@ -15,7 +18,9 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/rand.h"
 #include "core/time.h"
+#include "judge/median.h"
 #include "verify/checks.h"
 #include "verify/measured.h"
 #include "verify/other_load.h"
@@ -24,7 +29,8 @@
 #define ALIGN 4096
 #define PROLOG_BYTES ((int64_t)128 << 20)
 #define DEEP_BYTES ((int64_t)2 << 30)
-#define SYNCS 64
+#define SYNCS 128
+#define READS 512
 #define FREE_SHARE 4 /* of what is free, one part in so many may be used */
 
 struct disk_test {
@@ -33,6 +39,8 @@ struct disk_test {
     bool direct;
     int64_t bytes;
     uint64_t *block;
+    double written, read, syncs; /* bytes or calls a second */
+    double read_ms, read_99_ms, sync_ms, sync_99_ms;
 };
 
 static void disk_fill(uint64_t *word, int64_t offset)
@@ -59,7 +67,7 @@ static int disk_open(struct disk_test *test, struct err *err)
     return 0;
 }
 
-static int disk_write(struct disk_test *test, double *rate, struct err *err)
+static int disk_write(struct disk_test *test, struct err *err)
 {
     int64_t began_ns = time_mono_ns();
 
@@ -74,12 +82,12 @@ static int disk_write(struct disk_test *test, double *rate, struct err *err)
     }
     if (fdatasync(test->fd) < 0)
         return err_set(err, -errno, "%s: fdatasync: %m", test->dir);
-    *rate = (double)test->bytes * 1e9 / (double)(time_mono_ns() - began_ns);
+    test->written = (double)test->bytes * 1e9 / (double)(time_mono_ns() - began_ns);
     return 0;
 }
 
 /* -EBADMSG: it gave back other bytes than were written. */
-static int disk_read(struct disk_test *test, double *rate, struct err *err)
+static int disk_read(struct disk_test *test, struct err *err)
 {
     CLEAN(free_clean) uint64_t *expected = malloc(BLOCK);
     int64_t spent_ns = 0;
@@ -102,20 +110,52 @@ static int disk_read(struct disk_test *test, double *rate, struct err *err)
                            "%s: other bytes came back than were written, in the block at %lld",
                            test->dir, (long long)at);
     }
-    *rate = (double)test->bytes * 1e9 / (double)MAX(spent_ns, INT64_C(1));
+    test->read = (double)test->bytes * 1e9 / (double)MAX(spent_ns, INT64_C(1));
     return 0;
 }
 
-static int disk_sync(struct disk_test *test, double *rate, struct err *err)
+static void disk_latency(double *ms, size_t count, double *ret_median, double *ret_99)
 {
-    int64_t began_ns = time_mono_ns();
+    *ret_median = median_f64(ms, count); /* sorts */
+    *ret_99 = ms[count - 1 - count / 100];
+}
+
+static int disk_sync(struct disk_test *test, struct err *err)
+{
+    int64_t began_ns = time_mono_ns(), from_ns = began_ns, now_ns;
+    double ms[SYNCS];
 
     for (int i = 0; i < SYNCS; i++) {
         if (pwrite(test->fd, test->block, ALIGN, (off_t)i * ALIGN) != ALIGN ||
             fdatasync(test->fd) < 0)
             return err_set(err, -errno, "%s: synced write: %m", test->dir);
+        now_ns = time_mono_ns();
+        ms[i] = (double)(now_ns - from_ns) / 1e6;
+        from_ns = now_ns;
     }
-    *rate = SYNCS * 1e9 / (double)(time_mono_ns() - began_ns);
+    test->syncs = SYNCS * 1e9 / (double)(from_ns - began_ns);
+    disk_latency(ms, SYNCS, &test->sync_ms, &test->sync_99_ms);
+    return 0;
+}
+
+/* At places that no reading ahead foresees. */
+static int disk_read_small(struct disk_test *test, struct err *err)
+{
+    struct rand rand = { (uint64_t)test->bytes };
+    double ms[READS];
+
+    if (!test->direct)
+        posix_fadvise(test->fd, 0, 0, POSIX_FADV_DONTNEED);
+    for (int i = 0; i < READS; i++) {
+        off_t at = (off_t)rand_below(&rand, (uint32_t)(test->bytes / ALIGN)) * ALIGN;
+        int64_t began_ns = time_mono_ns();
+
+        if (pread(test->fd, test->block, ALIGN, at) != ALIGN)
+            return err_set(err, errno ? -errno : -EIO, "%s: read at %lld: %m", test->dir,
+                           (long long)at);
+        ms[i] = (double)(time_mono_ns() - began_ns) / 1e6;
+    }
+    disk_latency(ms, READS, &test->read_ms, &test->read_99_ms);
     return 0;
 }
 
@@ -125,26 +165,37 @@ static unsigned disk_state_of(int result)
     return result == -EIO || result == -EBADMSG || result == -EROFS ? CHECK_FAILED : CHECK_UNKNOWN;
 }
 
+static void disk_report(const struct disk_test *test, const struct machine_profile *profile,
+                        struct verify_report *report)
+{
+    measured_result(report, profile, "disk-write", test->dir, test->written / 1e9, "GB/s");
+    measured_result(report, profile, "disk-read", test->dir, test->read / 1e9, "GB/s");
+    measured_result(report, profile, "disk-syncs", test->dir, test->syncs, "1/s");
+    measured_latency(report, profile, "disk-read-latency", test->dir, test->read_ms, "ms");
+    measured_latency(report, profile, "disk-read-latency-99", test->dir, test->read_99_ms, "ms");
+    measured_latency(report, profile, "disk-sync-latency", test->dir, test->sync_ms, "ms");
+    measured_latency(report, profile, "disk-sync-latency-99", test->dir, test->sync_99_ms, "ms");
+}
+
 static int disk_measure(struct disk_test *test, const struct verify_place *place,
                         struct verify_report *report, struct err *err)
 {
-    double written = 0, read = 0, syncs = 0;
     size_t first = report->count;
     struct other_load load;
     int result = disk_open(test, err);
 
     other_load_begin(&load, place->root, test->dir);
     if (result == 0)
-        result = disk_write(test, &written, err);
+        result = disk_write(test, err);
     if (result == 0)
-        result = disk_read(test, &read, err);
+        result = disk_read(test, err);
     if (result == 0)
-        result = disk_sync(test, &syncs, err);
+        result = disk_read_small(test, err);
+    if (result == 0)
+        result = disk_sync(test, err);
     if (result < 0)
         return result;
-    measured_result(report, place->profile, "disk-write", test->dir, written / 1e9, "GB/s");
-    measured_result(report, place->profile, "disk-read", test->dir, read / 1e9, "GB/s");
-    measured_result(report, place->profile, "disk-syncs", test->dir, syncs, "1/s");
+    disk_report(test, place->profile, report);
     other_load_judge(&load, 2 * (uint64_t)test->bytes, report, first);
     if (!test->direct)
         verify_result(

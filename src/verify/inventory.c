@@ -19,6 +19,8 @@
 #include "verify/checks.h"
 
 #define FACT_COUNT_END " count"
+#define FACT_MOUNT "mount " /* and where */
+#define MOUNTS 32
 
 struct inventory_walk {
     const struct tree *tree;
@@ -141,6 +143,94 @@ static void inventory_machine(const struct tree *tree, struct inventory *invento
              product[0] ? product : "unknown product", model);
 }
 
+/* ---- mounts ---- */
+
+struct inventory_mount {
+    char source[256], target[256], type[64], options[64];
+};
+
+/* Of the machine's own disks, or of a site's file systems.  Not those of containers, users and snaps, which come and go. */
+static bool inventory_mount_is_kept(const struct inventory_mount *mount)
+{
+    static const char *const networks[] = {
+        "nfs",      "nfs4", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph",    "wekafs",
+        "virtiofs", "9p",   "panfs",  "cifs", "smb3",   "daos",         "orangefs"
+    };
+    static const char *const passing[] = { "/run/",
+                                           "/media/",
+                                           "/snap/",
+                                           "/proc/",
+                                           "/sys/",
+                                           "/var/lib/docker/",
+                                           "/var/lib/containers/",
+                                           "/var/lib/containerd/",
+                                           "/var/lib/kubelet/" };
+
+    for (size_t i = 0; i < COUNT(passing); i++) {
+        if (strncmp(mount->target, passing[i], strlen(passing[i])) == 0)
+            return false;
+    }
+    for (size_t i = 0; i < COUNT(networks); i++) {
+        if (strcmp(mount->type, networks[i]) == 0)
+            return true;
+    }
+    return strncmp(mount->source, "/dev/", 5) == 0 && strncmp(mount->source, "/dev/loop", 9) != 0 &&
+           strncmp(mount->type, "fuse", 4) != 0;
+}
+
+/* The next line that is one; false: there are no more. */
+static bool inventory_mount_next(const char **text, struct inventory_mount *ret)
+{
+    while (**text) {
+        const char *line = *text;
+
+        *text += strcspn(line, "\n");
+        *text += **text == '\n';
+        if (sscanf(line, "%255s %255s %63s %63[^, \n]", ret->source, ret->target, ret->type,
+                   ret->options) == 4)
+            return true;
+    }
+    return false;
+}
+
+/* What the automounter brings differs from node to node. */
+static bool inventory_mount_is_automatic(const char *text, const struct inventory_mount *mount)
+{
+    struct inventory_mount other;
+
+    while (inventory_mount_next(&text, &other)) {
+        size_t length = strlen(other.target);
+
+        if (strcmp(other.type, "autofs") == 0 &&
+            strncmp(mount->target, other.target, length) == 0 &&
+            (mount->target[length] == '/' || mount->target[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* "mount /scratch" is "lustre rw". */
+static void inventory_mounts(const struct tree *tree, struct inventory *ret)
+{
+    static char text[1 << 16];
+    const char *next = text;
+    struct inventory_mount mount;
+    unsigned kept = 0;
+
+    if (tree_read(tree, text, sizeof(text), "/proc/mounts") < 0)
+        return;
+    while (kept < MOUNTS && inventory_mount_next(&next, &mount)) {
+        char name[sizeof(mount.target) + sizeof(FACT_MOUNT)];
+
+        snprintf(name, sizeof(name), FACT_MOUNT "%s", mount.target);
+        if (strlen(name) >= PROFILE_NAME || !inventory_mount_is_kept(&mount) ||
+            inventory_mount_is_automatic(text, &mount) || inventory_fact(ret, name))
+            continue;
+        kept++;
+        inventory_add(ret, name, "%s %s", mount.type, mount.options);
+    }
+}
+
 void inventory_read(const char *root, struct inventory *ret)
 {
     const struct tree tree = { .root = root };
@@ -164,6 +254,7 @@ void inventory_read(const char *root, struct inventory *ret)
     inventory_add_text(&tree, ret, "nvidia driver", "/sys/module/nvidia/version");
     inventory_add_text(&tree, ret, "mlx5 driver", "/sys/module/mlx5_core/version");
     inventory_add_text(&tree, ret, "bios", "/sys/class/dmi/id/bios_version");
+    inventory_mounts(&tree, ret);
 }
 
 /* ---- comparing ---- */
@@ -229,8 +320,8 @@ static void inventory_run(const struct verify_place *place, struct verify_report
 
 const struct verify_check check_inventory = {
     .name = "inventory",
-    .summary =
-        "parts and versions are those of the profile: GPUs, adapters, disks, memory, drivers",
+    .summary = "parts, versions and mounts are those of the profile: GPUs, adapters, disks, "
+               "memory, drivers, file systems",
     .why =
         "what is missing is a fault of the hardware; another version only explains other behaviour",
     .advice = "reseat or replace the missing part; bring the versions in line, or learn the "

@@ -28,6 +28,9 @@
 #define LOW_SHARE 0.10
 #define LOW_SHARE_FEW 0.20
 #define LOW_SPREADS 5
+#define HIGH_SHARE                                                                                 \
+    1.0 /* latencies of good disks differ by tens of percent; those of a worn one are several times as long */
+#define LATENCY "-latency" /* in the names of values that are better the lower they are */
 
 struct machine_profile {
     struct json_object *root; /* what was read, or what is written */
@@ -189,7 +192,10 @@ static void machine_profile_sum_up(const struct machine_profile *profile)
         }
         json_object_object_add(one, "median", json_object_new_double(range.median));
         json_object_object_add(one, "spread", json_object_new_double(range.spread));
-        json_object_object_add(one, "lowest", json_object_new_double(range.low));
+        if (strstr(name, LATENCY))
+            json_object_object_add(one, "highest", json_object_new_double(range.high));
+        else
+            json_object_object_add(one, "lowest", json_object_new_double(range.low));
         json_object_object_add(one, "samples", json_object_new_int64(range.samples));
         json_object_object_add(all, name, one);
     }
@@ -284,6 +290,7 @@ bool machine_profile_range(const struct machine_profile *profile, const char *na
     share = count < 3 ? LOW_SHARE_FEW : LOW_SHARE;
     /* The median distance as a standard deviation. */
     ret->spread = 1.4826 * machine_profile_median(away, count);
+    ret->high = ret->median + fmax(HIGH_SHARE * fabs(ret->median), LOW_SPREADS * ret->spread);
     ret->low = ret->median - fmax(share * fabs(ret->median), LOW_SPREADS * ret->spread);
     return true;
 }

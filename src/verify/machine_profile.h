@@ -39,7 +39,8 @@ struct machine_profile_range {
     unsigned samples;
     double median;
     double spread; /* as a standard deviation */
-    double low;    /* less is not as it should be */
+    double low;    /* less is not as it should be ... */
+    double high;   /* ... and more of a latency */
 };
 
 /* false: no value of this name was learnt. */

@@ -13,4 +13,16 @@
 struct check *measured_result(struct verify_report *report, const struct machine_profile *profile,
                               const char *name, const char *device, double value, const char *unit);
 
+/* Less is better: a latency.  More than good nodes have is limited, never failed: what others do on a shared file system decides it as
+ * well.
+ */
+struct check *measured_latency(struct verify_report *report, const struct machine_profile *profile,
+                               const char *name, const char *device, double value,
+                               const char *unit);
+
+/* Beside its peers, the GPUs of one model in this machine, which were measured in the same way and at the same time: one that is far
+ * slower than their median is limited or failed.  Sorts `peer`; fewer than three are not compared.
+ */
+void measured_compare(struct check *result, double *peer, unsigned peers);
+
 #endif

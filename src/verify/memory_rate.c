@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clean.h"
@@ -21,6 +22,7 @@
 #define BUFFER_MIN ((size_t)1 << 20)
 #define MEMORY_SHARE 8 /* of what is free, one part in so many is used */
 #define WORKERS_MAX 1024
+#define CPU_SHARE 0.9 /* of the processors, which all have nothing else to do */
 
 struct memory_worker {
     pthread_t thread;
@@ -28,7 +30,8 @@ struct memory_worker {
     size_t bytes;    /* of each buffer */
     int64_t time_ns; /* to copy for */
     uint64_t seed;
-    double rate; /* bytes per second, read and written */
+    int64_t wall_ns, cpu_ns; /* while it copied; cpu_ns: that it had a processor */
+    double rate;             /* bytes per second, read and written */
     uint64_t wrong_at;
     bool wrong;
 };
@@ -39,13 +42,21 @@ static void memory_fill(uint64_t *word, size_t count, uint64_t seed)
         word[i] = (seed + i) * 0x9e3779b97f4a7c15ull;
 }
 
+static int64_t memory_cpu_ns(void)
+{
+    struct timespec now = { 0 };
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
 static void *memory_worker_main(void *user)
 {
     struct memory_worker *worker = user;
     CLEAN(free_clean) uint64_t *from = malloc(worker->bytes);
     CLEAN(free_clean) uint64_t *to = malloc(worker->bytes);
     size_t words = worker->bytes / sizeof(*from);
-    int64_t began_ns, now_ns;
+    int64_t began_ns, now_ns, cpu_ns;
     uint64_t copies = 0;
 
     if (!from || !to) {
@@ -54,11 +65,14 @@ static void *memory_worker_main(void *user)
     }
     memory_fill(from, words, worker->seed);
     memset(to, 0, worker->bytes);
+    cpu_ns = memory_cpu_ns();
     began_ns = now_ns = time_mono_ns();
     for (; now_ns - began_ns < worker->time_ns; now_ns = time_mono_ns()) {
         memcpy(copies % 2 ? from : to, copies % 2 ? to : from, worker->bytes);
         copies++;
     }
+    worker->cpu_ns = memory_cpu_ns() - cpu_ns;
+    worker->wall_ns = now_ns - began_ns;
     worker->rate = 2.0 * (double)worker->bytes * (double)copies * 1e9 / (double)(now_ns - began_ns);
     for (size_t i = 0; i < words && !worker->wrong; i++) {
         if (to[i] == (worker->seed + i) * 0x9e3779b97f4a7c15ull)
@@ -67,6 +81,26 @@ static void *memory_worker_main(void *user)
         worker->wrong_at = i * sizeof(*to);
     }
     return NULL;
+}
+
+/* A check that its control group or other programs keep from the CPUs has not measured the memory: a low rate then says nothing. */
+static void memory_starved(const struct memory_worker *worker, size_t count,
+                           struct verify_report *report)
+{
+    struct check *result = &report->result[0];
+    size_t size = strlen(result->why);
+    double got = 0;
+
+    for (size_t i = 0; i < count; i++)
+        got += worker[i].wall_ns ? (double)worker[i].cpu_ns / (double)worker[i].wall_ns : 0;
+    if (report->count != 1 || !result->has_value || !result->has_expected ||
+        (result->state != CHECK_LIMITED && result->state != CHECK_FAILED) ||
+        got >= CPU_SHARE * (double)count)
+        return;
+    result->state = CHECK_UNKNOWN;
+    snprintf(result->why + size, sizeof(result->why) - size,
+             "; the check got %.1f of %zu processors: see the limits of its control group", got,
+             count);
 }
 
 static size_t memory_buffer_bytes(size_t workers)
@@ -129,6 +163,7 @@ static void memory_rate_run(const struct verify_place *place, struct verify_repo
     }
     memory_report(worker, count, place, report);
     other_load_judge(&load, 0, report, 0);
+    memory_starved(worker, count, report);
 }
 
 const struct verify_check check_memory_rate = {

@@ -1,5 +1,8 @@
 /* verify.c - runs checks in child processes and passes their results on.
  *
+ * Whoever runs checks waits for them and for nothing else, with a deadline for each child: poll() over their pipes says all of that, so
+ * there is no loop (base/loop.h).
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/verify.h"
@@ -309,7 +312,11 @@ static int64_t verify_next_ns(const struct verify_child *child, size_t count)
     return next_ns;
 }
 
-/* Waits for all of them; each is reported when it ends.  Returns what one of them needs and waited for in vain, or NULL. */
+/* Waits for all of them; each is reported when it ends.  Returns what one of them needs and waited for in vain, or NULL.
+ *
+ * poll() and not base/loop.h: each descriptor is read until its child ends, at a deadline of its own, and nothing else happens
+ * meanwhile.
+ */
 static const char *verify_wait(struct verify_child *child, size_t count,
                                const struct verify_place *place, const struct verify_sink *sink)
 {

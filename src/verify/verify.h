@@ -29,12 +29,13 @@ const char *verify_stage_name(unsigned stage);
 int verify_stage_of(const char *name); /* -EINVAL */
 
 struct verify_place {
-    const char *root; /* stands before /proc and /sys; "": this node */
-    const char *nvml; /* library; NULL: the usual one */
-    const char *cuda; /* the same of the driver */
-    const char *nccl; /* and of NCCL */
-    const char *node; /* its name */
-    const char *dir;  /* where checkpoints are written; NULL: no disk is tested */
+    const char *root;     /* stands before /proc and /sys; "": this node */
+    const char *nvml;     /* library; NULL: the usual one */
+    const char *cuda;     /* the same of the driver */
+    const char *nccl;     /* and of NCCL */
+    const char *cublaslt; /* and of cuBLASLt */
+    const char *node;     /* its name */
+    const char *dir;      /* where checkpoints are written; NULL: no disk is tested */
     unsigned stage;
     int64_t burn_ns; /* how long a check of the stage burn may load the machine */
     int64_t heat_ns; /* how long GPUs are heated; 0: by the stage */

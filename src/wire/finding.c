@@ -198,11 +198,6 @@ const char *check_state_name(unsigned state)
     return field_name(state_names, COUNT(state_names), state);
 }
 
-unsigned check_state_of(const char *name)
-{
-    return field_number(state_names, COUNT(state_names), name);
-}
-
 void check_put(struct buf *out, const struct check *check)
 {
     field_put_i64(out, check->mono_ns);

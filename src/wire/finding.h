@@ -154,7 +154,6 @@ struct check {
 };
 
 const char *check_state_name(unsigned state);
-unsigned check_state_of(const char *name);
 void check_put(struct buf *out, const struct check *check);
 int check_get(struct reader in, struct check *ret); /* -EPROTO */
 

@@ -39,8 +39,8 @@ enum log_event_kind {
     LOG_EVENT_CHANNELS,  /* the communication library set one up; value: its channels */
     LOG_EVENT_NODES,     /* value: how many nodes the job has */
     LOG_EVENT_COMPLETED, /* the program reports that its training is complete */
-    LOG_EVENT_WENT_ON,   /* steps were counted on after an error */
-    LOG_EVENT_PASSED,    /* a value that was NaN is a number again */
+    LOG_EVENT_WENT_ON, /* steps were counted on after an error; value: only after that of this line, 0: all before */
+    LOG_EVENT_PASSED, /* a value that was NaN is a number again */
 };
 
 struct log_event {
@@ -51,6 +51,7 @@ struct log_event {
     bool exception;      /* a Python exception, whose own words are the cause */
     bool warned;         /* by the level of its line no error */
     bool guess;          /* only words that any program uses: that the job failed is not certain */
+    bool mention;        /* a guess behind which the program went on with its work: no cause */
     bool notified; /* a timeout of which another rank informed this one: it did not wait itself */
     bool library;  /* of LOG_EVENT_NODE: the job's own log reports it, not the kernel */
     uint32_t rank; /* LOG_EVENT_NO_RANK: not known */

@@ -35,8 +35,14 @@ void member_put(struct buf *out, const struct member *member)
     field_put_i64(out, member->lease_ns);
     field_put_i64(out, member->join_ns);
     field_put_i64(out, member->backoff_ns);
-    if (member->quorum)
+    if (member->quorum || member->life_port || member->off)
         buf_put_u32(out, member->quorum);
+    if (member->life_port || member->off) {
+        buf_put_str(out, member->life_host);
+        buf_put_u32(out, member->life_port);
+    }
+    if (member->off)
+        field_put_bool(out, member->off);
 }
 
 static uint32_t member_get_within(struct reader *in, uint32_t least, uint32_t most)
@@ -80,6 +86,12 @@ int member_get(struct reader in, struct member *ret)
     member.backoff_ns = field_get_mono(&in);
     if (reader_left(&in)) /* earlier ones have none */
         member.quorum = member_get_within(&in, 0, MEMBER_QUORUM_MAX);
+    if (reader_left(&in)) {
+        reader_get_str(&in, member.life_host, sizeof(member.life_host));
+        member.life_port = (uint16_t)member_get_within(&in, 0, UINT16_MAX);
+    }
+    if (reader_left(&in))
+        member.off = field_get_bool(&in);
     if (in.bad || !member_is_sound(&member))
         return -EPROTO;
     *ret = member;

@@ -23,6 +23,7 @@ enum member_state {     /* numbers are wire format */
     MEMBER_STOPPED = 5, /* none is left: they were ended as ordered */
     MEMBER_DONE = 6,    /* none is left, and all ended successfully */
     MEMBER_LEFT = 7,    /* none is left, and the launcher ends */
+    MEMBER_GONE = 8, /* by the controller: launcher, keeper and ranks have ended without a word */
     MEMBER_STATE_COUNT
 };
 
@@ -49,6 +50,9 @@ struct member {
     int64_t backoff_ns; /* before the second restart; doubled each time, to a minute */
     uint32_t
         quorum; /* launchers without which no attempt starts: another controller may be there; 0: none is */
+    char life_host[FACT_NAME]; /* address of its life socket, in numbers; "": none */
+    uint16_t life_port;        /* 0: none */
+    bool off;                  /* the kill switch is on, as this launcher sees it */
 };
 
 static inline bool member_has_ranks(unsigned state)

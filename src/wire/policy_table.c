@@ -139,27 +139,31 @@ void policy_table_put(struct buf *out, const struct policy_table *table)
 
 int policy_table_get(struct reader in, struct policy_table *ret)
 {
-    *ret = (struct policy_table){ .mono_ns = field_get_mono(&in) };
-    ret->real_ns = field_get_real(&in);
-    reader_get_str(&in, ret->name, sizeof(ret->name));
-    ret->restarts_per_hour = reader_get_u32(&in);
-    ret->restarts_per_cause = reader_get_u32(&in);
-    ret->drains_per_hour = reader_get_u32(&in);
-    ret->fleet_share = policy_get_share(&in);
-    ret->cool_down_ns = policy_get_duration(&in);
-    ret->breaker = reader_get_u32(&in);
-    ret->crash_loop = reader_get_u32(&in);
-    ret->poison_step = reader_get_u32(&in);
-    ret->horizon_ns = policy_get_duration(&in);
-    ret->exit_count = policy_get_count(&in, 0, POLICY_EXITS);
-    for (uint32_t i = 0; i < ret->exit_count; i++)
-        ret->exit[i] = reader_get_u8(&in);
-    policy_severities_get(&in, ret->verdict_severity, VERDICT_KIND_COUNT);
-    policy_severities_get(&in, ret->finding_severity, FINDING_KIND_COUNT);
-    ret->rows = policy_get_count(&in, 0, POLICY_ROWS);
-    for (uint32_t i = 0; i < ret->rows; i++)
-        policy_row_get(&in, &ret->row[i]);
-    return in.bad ? -EPROTO : 0;
+    struct policy_table table = { .mono_ns = field_get_mono(&in) };
+
+    table.real_ns = field_get_real(&in);
+    reader_get_str(&in, table.name, sizeof(table.name));
+    table.restarts_per_hour = reader_get_u32(&in);
+    table.restarts_per_cause = reader_get_u32(&in);
+    table.drains_per_hour = reader_get_u32(&in);
+    table.fleet_share = policy_get_share(&in);
+    table.cool_down_ns = policy_get_duration(&in);
+    table.breaker = reader_get_u32(&in);
+    table.crash_loop = reader_get_u32(&in);
+    table.poison_step = reader_get_u32(&in);
+    table.horizon_ns = policy_get_duration(&in);
+    table.exit_count = policy_get_count(&in, 0, POLICY_EXITS);
+    for (uint32_t i = 0; i < table.exit_count; i++)
+        table.exit[i] = reader_get_u8(&in);
+    policy_severities_get(&in, table.verdict_severity, VERDICT_KIND_COUNT);
+    policy_severities_get(&in, table.finding_severity, FINDING_KIND_COUNT);
+    table.rows = policy_get_count(&in, 0, POLICY_ROWS);
+    for (uint32_t i = 0; i < table.rows; i++)
+        policy_row_get(&in, &table.row[i]);
+    if (in.bad)
+        return -EPROTO;
+    *ret = table;
+    return 0;
 }
 
 /* ---- means ---- */

@@ -11,11 +11,13 @@
 #include "core/clean.h"
 #include "core/text.h"
 
-/* The numbers of a note in the order of its text, and what stands before each. */
-static const struct save_field {
+/* A number of a note, and what stands before it in the text. */
+struct note_field {
     const char *before;
     size_t offset;
-} fields[] = {
+};
+
+static const struct note_field save_fields[] = {
     { "saved checkpoint ", offsetof(struct save_note, step) },
     { " in step ", offsetof(struct save_note, saved_in) },
     { ": ", offsetof(struct save_note, bytes) },
@@ -34,7 +36,13 @@ static const struct save_field {
 };
 #define DISK "; disk "
 
-static bool save_note_put(char *out, size_t room, size_t *used, const char *text)
+static const struct note_field copy_fields[] = {
+    { "copied checkpoint ", offsetof(struct copy_note, step) },
+    { "; microseconds: replicate ", offsetof(struct copy_note, replicate_us) },
+    { ", upload ", offsetof(struct copy_note, upload_us) },
+};
+
+static bool note_put(char *out, size_t room, size_t *used, const char *text)
 {
     size_t size = strlen(text);
 
@@ -45,24 +53,38 @@ static bool save_note_put(char *out, size_t room, size_t *used, const char *text
     return true;
 }
 
-bool save_note_text(const struct save_note *note, char *out, size_t room)
+static bool note_numbers_put(const struct note_field *fields, size_t count, const void *note,
+                             char *out, size_t room, size_t *used)
 {
-    size_t used = 0;
     char number[24];
 
-    for (size_t i = 0; i < COUNT(fields); i++) {
+    for (size_t i = 0; i < count; i++) {
         uint64_t value;
 
         memcpy(&value, (const char *)note + fields[i].offset, sizeof(value));
         snprintf(number, sizeof(number), "%" PRIu64, value);
-        if (!save_note_put(out, room, &used, fields[i].before) ||
-            !save_note_put(out, room, &used, number))
+        if (!note_put(out, room, used, fields[i].before) || !note_put(out, room, used, number))
             return false;
     }
-    return save_note_put(out, room, &used, DISK) && save_note_put(out, room, &used, note->disk);
+    return true;
 }
 
-static bool save_note_number(const char **text, uint64_t *ret)
+bool save_note_text(const struct save_note *note, char *out, size_t room)
+{
+    size_t used = 0;
+
+    return note_numbers_put(save_fields, COUNT(save_fields), note, out, room, &used) &&
+           note_put(out, room, &used, DISK) && note_put(out, room, &used, note->disk);
+}
+
+bool copy_note_text(const struct copy_note *note, char *out, size_t room)
+{
+    size_t used = 0;
+
+    return note_numbers_put(copy_fields, COUNT(copy_fields), note, out, room, &used);
+}
+
+static bool note_number(const char **text, uint64_t *ret)
 {
     const char *at = *text;
     uint64_t value = 0;
@@ -83,22 +105,31 @@ static bool save_note_number(const char **text, uint64_t *ret)
     return true;
 }
 
-bool save_note_parse(const char *text, struct save_note *ret)
+/* The text behind the numbers; NULL: it is another note. */
+static const char *note_numbers(const struct note_field *fields, size_t count, const char *text,
+                                void *ret)
 {
-    struct save_note note = { .disk = "" };
-
-    for (size_t i = 0; i < COUNT(fields); i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t size = strlen(fields[i].before);
         uint64_t value;
 
         if (strncmp(text, fields[i].before, size) != 0)
-            return false;
+            return NULL;
         text += size;
-        if (!save_note_number(&text, &value))
-            return false;
-        memcpy((char *)&note + fields[i].offset, &value, sizeof(value));
+        if (!note_number(&text, &value))
+            return NULL;
+        memcpy((char *)ret + fields[i].offset, &value, sizeof(value));
     }
-    if (strncmp(text, DISK, strlen(DISK)) != 0 || strlen(text + strlen(DISK)) >= sizeof(note.disk))
+    return text;
+}
+
+bool save_note_parse(const char *text, struct save_note *ret)
+{
+    struct save_note note = { .disk = "" };
+
+    text = note_numbers(save_fields, COUNT(save_fields), text, &note);
+    if (!text || strncmp(text, DISK, strlen(DISK)) != 0 ||
+        strlen(text + strlen(DISK)) >= sizeof(note.disk))
         return false;
     snprintf(note.disk, sizeof(note.disk), "%s", text + strlen(DISK));
     if (note.tensors_unchanged > note.tensors || note.moments_unchanged > note.moments)
@@ -107,6 +138,17 @@ bool save_note_parse(const char *text, struct save_note *ret)
         if (*at < ' ' || *at > '~')
             return false; /* the name of a disk goes to terminals and into labels */
     }
+    *ret = note;
+    return true;
+}
+
+bool copy_note_parse(const char *text, struct copy_note *ret)
+{
+    struct copy_note note = { .step = 0 };
+
+    text = note_numbers(copy_fields, COUNT(copy_fields), text, &note);
+    if (!text || text[0])
+        return false;
     *ret = note;
     return true;
 }

@@ -32,4 +32,13 @@ struct save_note {
 bool save_note_text(const struct save_note *note, char *out, size_t room);
 bool save_note_parse(const char *text, struct save_note *ret);
 
+/* What copies of a checkpoint took, as the rank that noticed them writes it; 0: there is no such copy so far. */
+struct copy_note {
+    uint64_t step;
+    uint64_t replicate_us, upload_us; /* to another node, to an object store */
+};
+
+bool copy_note_text(const struct copy_note *note, char *out, size_t room);
+bool copy_note_parse(const char *text, struct copy_note *ret);
+
 #endif

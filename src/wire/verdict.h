@@ -54,6 +54,9 @@ const char *verdict_kind_name(unsigned kind);   /* "straggler"; "unknown" out of
 const char *verdict_layer_name(unsigned layer); /* "gpu" */
 bool verdict_layer_is_device(unsigned layer);   /* a GPU, or what it is connected by */
 
+#define VERDICT_STOPPED                                                                            \
+    "stopped by a signal" /* in the cause of a hang, which then has advice of its own */
+
 #define VERDICT_RANKS 64
 #define VERDICT_NODES 16
 #define VERDICT_LINES 12

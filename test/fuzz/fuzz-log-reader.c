@@ -10,6 +10,7 @@
 #include "autopsy/postmortem.h"
 #include "core/clean.h"
 #include "read/log/log_reader.h"
+#include "read/source/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,7 +20,10 @@ static int feed(struct log_reader *reader, uint32_t rank, const uint8_t *data, s
                                        .rank = rank,
                                        .near_real_ns = INT64_C(1794744063000000000) };
 
-    return log_reader_text(reader, &source, (const char *)data, size);
+    CLEAN(stream_clean) struct stream *stream = NULL;
+    int result = stream_open_memory(data, size, &stream);
+
+    return result < 0 ? result : log_reader_stream(reader, &source, stream, NULL);
 }
 
 static void beside_a_run(const uint8_t *data, size_t size)

@@ -36,12 +36,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err err = { "" };
 
     must(list != NULL);
+    list->count = ORDERS_MAX + 1;
     if (order_list_parse(data, size, list, &err) == 0) {
         must(list->count <= ORDERS_MAX);
         for (size_t i = 0; i < list->count; i++)
             order_check(&list->order[i]);
     } else {
         must(err.text[0] != '\0');
+        must(list->count == ORDERS_MAX + 1); /* set only on success */
     }
     free(list);
     return 0;

@@ -17,9 +17,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct policy_table table, again;
     struct buf first = { 0 }, second = { 0 };
+    struct conf conf = { 0 };
     struct err err = { "" };
+    int result = conf_parse("f", data, size, &conf, &err);
 
-    if (policy_file_parse("f", data, size, &table, &err) < 0) {
+    if (result == 0)
+        result = policy_file_take(&conf, &table, &err);
+    conf_fini(&conf);
+    if (result < 0) {
         if (strncmp(err.text, "f:", 2) != 0)
             abort();
         return 0;

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
     struct relay_event event = { 0 };
-    struct relay_target target;
+    struct relay_target target = { .kind = RELAY_STDOUT };
     struct err err = { "" };
     uint64_t number = 0;
 
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     try_cursor(text, size);
     if (relay_target_parse(text, &target, &err) < 0)
-        must(err.text[0] && !target.kind);
+        must(err.text[0] && target.kind == RELAY_STDOUT);
     if (relay_event_of_audit(text, size, "", &event, &number) == 0) {
         must(number > 0);
         print_event(&event);

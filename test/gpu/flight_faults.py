@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records real flight-recorder dumps of NCCL: four ranks on one GPU, one fault a folder, all faults at the same time.
 
-usage: flight_faults.py OUT.tar [CASE...]         about 50 s; prints one JSON object, and packs the dumps and logs
-       flight_faults.py --rank FOLDER CASE RANK   one rank
+usage: flight_faults.py [--culprit N] OUT.tar [CASE...]  about 50 s; prints one JSON object, and packs the dumps and logs
+       flight_faults.py --rank FOLDER CASE RANK          one rank
 
-Rank 2 is the culprit: `hang` sleeps, `device` starts a kernel that does not end and goes on enqueueing, `stopped` stops itself
+Rank 2 is the culprit, or rank N: `hang` sleeps, `device` starts a kernel that does not end and goes on enqueueing, `stopped` stops itself
 (SIGSTOP) and leaves no dump, `gil` keeps the GIL, `skipped` leaves out one all-reduce, `order` enters its pair before the
 other ranks do.  `healthy`: everybody waits for the host's next step.  Ranks may share a GPU when NCCL takes them for several
-hosts (NCCL_HOSTID)."""
+hosts (NCCL_HOSTID).  With FLIGHT_TIMING=1 the recorder also knows which ops the device has started."""
 import ctypes
 import json
 import os
@@ -20,7 +20,8 @@ import tarfile
 import tempfile
 import time
 
-WORLD, CULPRIT, STEPS, LIMIT_S, DEADLINE_S = 4, 2, 3, 12, 52
+WORLD, STEPS, LIMIT_S, DEADLINE_S = 4, 3, 12, 58
+CULPRIT = int(os.environ.get("FLIGHT_CULPRIT", "2"))
 CASES = ("hang", "device", "stopped", "gil", "skipped", "order", "healthy")
 
 
@@ -83,6 +84,7 @@ def start(folder, case):
                    NCCL_HOSTID=f"host{rank}", NCCL_SOCKET_IFNAME="lo", NCCL_DEBUG="WARN", NCCL_MAX_NCHANNELS="2",
                    TORCH_NCCL_TRACE_BUFFER_SIZE="64", TORCH_FR_BUFFER_SIZE="64", TORCH_NCCL_DUMP_ON_TIMEOUT="1",
                    TORCH_NCCL_DEBUG_INFO_TEMP_FILE=prefix, TORCH_FR_DUMP_TEMP_FILE=prefix,
+                   TORCH_NCCL_ENABLE_TIMING=os.environ.get("FLIGHT_TIMING", "0"),
                    TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC="60", OMP_NUM_THREADS="1")
         with open(f"{folder}/rank{rank}.log", "wb") as log:
             ranks.append(subprocess.Popen([sys.executable, __file__, "--rank", folder, case, str(rank)], env=env,
@@ -99,9 +101,14 @@ def complete(folder, case):
 
 
 def main():
+    global CULPRIT
     if sys.argv[1] == "--rank":
         rank_main(sys.argv[2], sys.argv[3], int(sys.argv[4]))
         return
+    if sys.argv[1] == "--culprit":
+        CULPRIT = int(sys.argv[2])
+        os.environ["FLIGHT_CULPRIT"] = sys.argv[2]
+        del sys.argv[1:3]
     began = time.time()
     cases = sys.argv[2:] or CASES
     with tempfile.TemporaryDirectory() as out:

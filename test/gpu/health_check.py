@@ -5,20 +5,27 @@ Prints one JSON object with a part for each of --only, and in "wrong" what is no
 something, 77 without a GPU.  Clocks, limits and modes of the GPU are never changed.  Needs torch with CUDA, and a build or the
 folder that tools/gpu-bundle makes:
 
-    python3 test/gpu/health_check.py [--build build] [--only doctor,quick,prolog,flip,rates,busy,sense,cost,wild,event,deep]
+    python3 test/gpu/health_check.py [--build build] [--only doctor,quick,prolog,flip,gemm,rates,pairs,busy,sense,gpus,stuck,cost,wild,event,deep,burn]
 
     doctor   what the sensors can read here
     quick, prolog, deep   `lockstep check --stage ...`: results and time
+    burn     gpu-heat alone for --burn-seconds: temperature, power and clocks, and whether they were steady
     flip     a bit flipped on the first, a middle and the last SM: gpu-arithmetic must fail and name it
+    gemm     the rate of gpu-gemm beside that of torch's product of two matrices: at least 95 %
     rates    the rates of gpu-rate beside those that torch measures: memory at least 90 %, PCIe at least 95 %
+    pairs    `lockstep fabric test --with nccl` between two workers that share the GPU: each is a host of its own to NCCL, which
+             refuses two ranks of one host on one GPU; that is tried as well
     busy     a process computes meanwhile: the check must not touch the GPU, and the process must not become slower
     sense    `lockstep sense` beside a load that heats the GPU: findings, clocks and reasons as NVML gives them, memory, CPU time
+    gpus     `lockstep sense --gpus` idle and beside a load: which values are reported, activity of SMs and tensor cores, what one read costs
+    stuck    the process that asks NVML is stopped: a finding within 6 s, and the kernel log is read meanwhile
     cost     `lockstep bench agent` with this machine's libnvidia-ml: memory of agent and sensors, at most 24 MB
     wild     a rank stores to an address that is not mapped: the verdict must name the rank and the Xid of the kernel log
     event    the same without the kernel log: the Xid is NVML's event, of the only process on the GPU
 """
 import argparse
 import ctypes
+import glob
 import json
 import os
 import re
@@ -27,11 +34,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-PARTS = "doctor,quick,prolog,flip,rates,busy,sense,cost,wild,event"
+PARTS = "doctor,quick,prolog,flip,gemm,rates,pairs,busy,sense,gpus,stuck,cost,wild,event"
 GPU_CHECKS = ("gpu-arithmetic", "gpu-memory", "gpu-rate")
 RSS_BYTES = 24 << 20  # of the agent with the real NVML
 
@@ -49,6 +57,22 @@ while time.monotonic() < until:
         a @ b
     torch.cuda.synchronize()
     print("%.6f %.6f" % (begin, time.monotonic() - begin), flush=True)
+"""
+
+# What NVML's counters cost: milliseconds of a sample, and of ordinary calls.
+COUNTERS = r"""
+import ctypes, time
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+gpu, sample = ctypes.c_void_p(), ctypes.c_void_p()
+nvml.nvmlInit_v2()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu))
+print("alloc", nvml.nvmlGpmSampleAlloc(ctypes.byref(sample)))
+power = ctypes.c_uint()
+for name, call in (("sample", lambda: nvml.nvmlGpmSampleGet(gpu, sample)),
+                   ("power", lambda: nvml.nvmlDeviceGetPowerUsage(gpu, ctypes.byref(power)))):
+    cpu, begin = time.process_time(), time.monotonic()
+    status = [call() for _ in range(20)]
+    print("%s: status %d, %.2f ms, of them %.2f of CPU" % (name, status[-1], 50 * (time.monotonic() - begin), 50 * (time.process_time() - cpu)))
 """
 
 RATES = r"""
@@ -76,6 +100,23 @@ for mib in (256, 4096):
         result["from_gpu"] = size * best(lambda: host.copy_(a, non_blocking=True)) / 1e9
     del a, b
 print(json.dumps(result))
+"""
+
+GEMM = r"""
+import json, torch
+n = 8192
+a, b = (torch.randint(-4, 5, (n, n), device="cuda").to(torch.bfloat16) for _ in range(2))
+d = torch.empty(n, n, device="cuda", dtype=torch.bfloat16)
+begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+rates = []
+for turn in range(5):
+    begin.record()
+    for _ in range(40):
+        torch.matmul(a, b.t(), out=d)
+    end.record()
+    torch.cuda.synchronize()
+    rates.append(2 * n ** 3 * 40 / begin.elapsed_time(end) / 1e9)
+print(json.dumps({"tflops": max(rates), "all": [round(r, 1) for r in rates]}))
 """
 
 WILD = r"""
@@ -125,10 +166,14 @@ for step in range(200):
 
 
 class Check:
-    def __init__(self, build, place, sense_seconds):
+    def __init__(self, build, place, sense_seconds, cost_seconds=15):
         self.lockstep = os.path.join(build, "lockstep")
-        self.place, self.sense_seconds = place, sense_seconds
+        self.place, self.sense_seconds, self.cost_seconds = place, sense_seconds, cost_seconds
         self.env = dict(os.environ, LOCKSTEP_STATE=os.path.join(place, "state"), PYTHONUNBUFFERED="1")
+        # cuBLASLt and NCCL of torch's wheels, for machines that have no others.
+        wheels = [folder for path in sys.path for folder in sorted(glob.glob(os.path.join(path, "nvidia", "*", "lib")))]
+        self.env["LD_LIBRARY_PATH"] = ":".join(filter(None, [os.environ.get("LD_LIBRARY_PATH")] + wheels))
+        self.burn_seconds = 60
         self.wrong = []
 
     def expect(self, right, words):
@@ -174,10 +219,59 @@ class Check:
         states = {c["name"]: c["state"] for c in result["checks"]}
         limit = {"quick": 5, "prolog": 30, "deep": 300}[stage]
         self.expect(result.get("wall_s", 999) <= limit, "%s took %s s, limit %d" % (stage, result.get("wall_s"), limit))
-        for name in GPU_CHECKS if stage != "quick" else ("gpu-peers",):
+        for name in ("gpu-peers",) if stage == "quick" else GPU_CHECKS + ("gpu-gemm", "gpu-heat") * (stage == "deep"):
             states.setdefault("gpu-rate", states.get("gpu-memory-rate"))
             self.expect(states.get(name) == "ok", "%s: %s is %s" % (stage, name, states.get(name)))
         return result
+
+    def burn(self):
+        result = self.check("--stage", "burn", "--only", "gpu-heat", "--time", "%ds" % self.burn_seconds,
+                            limit_s=self.burn_seconds + 60)
+        heat = [c for c in result["checks"] if c["name"] == "gpu-heat"]
+        self.expect(heat and heat[0]["state"] in ("ok", "unknown"), "burn: %s" % heat)
+        return result
+
+    def gemm(self):
+        mine = self.run(sys.executable, "-c", GEMM)
+        answer = self.check("--only", "gpu-gemm")
+        ours = {c["name"]: c.get("value", 0) for c in answer["checks"]}
+        try:
+            torch = json.loads(mine["out"])
+        except ValueError:
+            self.wrong.append("torch multiplied nothing")
+            return {"torch": mine, "lockstep": answer}
+        share = ours.get("gpu-gemm", 0) / torch["tflops"]
+        self.expect(share >= 0.95, "gpu-gemm is %.3f of what torch reaches" % share)
+        self.expect(ours.get("gpu-tensor-rate", 0) > 0, "the own kernel was not measured")
+        return {"torch": torch, "lockstep": ours, "share": share, "checks": answer["checks"], "wall_s": answer.get("wall_s")}
+
+    def pair_test(self, hosts):
+        workers, nodes = [], []
+        for number, host in enumerate(hosts, 2):
+            env = dict(self.env, NCCL_HOSTID=host, NCCL_SOCKET_IFNAME="lo", NCCL_NET="Socket", NCCL_IB_DISABLE="1")
+            worker = subprocess.Popen([self.lockstep, "fabric", "serve", "--listen", "127.0.0.%d:0" % number, "--nccl", "--shared-gpus"],
+                                      env=env, stdout=subprocess.PIPE, text=True)
+            workers.append(worker)
+            nodes.append(re.search(r" at (\S+),", worker.stdout.readline()).group(1))
+        test = self.run(self.lockstep, "fabric", "test", "--with", "nccl", "--nodes", ",".join(nodes), "--rate", "20", "--time", "1s",
+                        "--json")
+        for worker in workers:
+            worker.terminate()
+            worker.wait()
+        try:
+            answer = json.loads(test["out"])
+        except ValueError:
+            self.wrong.append("pairs: no JSON")
+            return test
+        return {"status": test["status"], "wall_s": test["seconds"], "verdict": answer["verdict"], "pairs": answer["pairs"],
+                "named": answer["named"], "skipped": answer["skipped"]}
+
+    def pairs(self):
+        two, one = self.pair_test(["one", "other"]), self.pair_test(["same", "same"])
+        good = [p for p in two.get("pairs", []) if not p["error"] and p["gbps"] > 0 and p["latency_us"]]
+        self.expect(len(good) == 2, "pairs: %d of 2 directions were measured" % len(good))
+        self.expect(not one.get("pairs") and not one.get("named"), "pairs on one host: %s" % one)
+        return {"two hosts": two, "one host": one}
 
     def flip(self):
         # In a process of its own: what has a context uses the GPU.
@@ -273,11 +367,59 @@ class Check:
         return next((path for path in self.run("sh", "-c", "ldconfig -p | sed -n 's/.*libnvidia-ml.so.1.* => //p'; "
                      "ls /usr/local/nvidia/lib64/libnvidia-ml.so.1 2>/dev/null")["out"].split() if os.path.exists(path)), None)
 
+    def gpus(self):
+        def read():
+            done = self.run(self.lockstep, "sense", "--gpus", "--json", limit_s=20)
+            try:
+                return dict(json.loads(done["out"].splitlines()[0]), seconds=done["seconds"])
+            except (ValueError, IndexError):
+                return {"values": {}, "not_reported": ["all"], "failed": done}
+        idle = read()
+        load = self.load(5)
+        busy = read()
+        cost = self.run(sys.executable, "-c", COUNTERS, limit_s=30)
+        load.communicate()
+        active = [one["values"].get("SMs active", -1) for one in (idle, busy)]
+        self.expect(0 <= active[0] < 20 and active[1] > 80, "gpus: SMs active %s %%" % active)
+        self.expect(busy["values"].get("tensor cores active", -1) > 30, "gpus: tensor cores active in products of matrices: %s"
+                    % busy["values"].get("tensor cores active"))
+        return {"idle": idle, "busy": busy, "cost": cost["out"].strip() or cost["err"]}
+
+    def stuck(self):
+        log, root = os.path.join(self.place, "kmsg"), self.root("stuck-root")
+        if not root:
+            return None
+        os.mkfifo(log)
+        sense = subprocess.Popen([self.lockstep, "sense", "--json", "--sysroot", root, "--kmsg", log],
+                                 env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with open(log, "w", buffering=1) as kmsg:
+            time.sleep(3)  # until NVML has answered
+            children = open("/proc/%d/task/%d/children" % (sense.pid, sense.pid)).read().split()
+            if not self.expect(len(children) == 1, "stuck: children %s" % children):
+                sense.kill()
+                return None
+            begin, seen = time.monotonic(), {}
+            os.kill(int(children[0]), signal.SIGSTOP)
+            kmsg.write("3,9,904000000,-;mlx5_core 0000:81:00.0 ens2np0: Link down\n")
+            killer = threading.Timer(12, sense.kill)
+            killer.start()
+            for line in sense.stdout:
+                finding = json.loads(line)
+                seen.setdefault(finding["kind"], {"after_s": round(time.monotonic() - begin, 2), "text": finding["text"]})
+                if "sensor" in seen and "nic" in seen:
+                    break
+            killer.cancel()
+            sense.kill()
+            sense.wait()
+        self.expect(seen.get("sensor", {"after_s": 99})["after_s"] <= 6, "stuck: %s" % seen)
+        self.expect(seen.get("nic", {"after_s": 99})["after_s"] <= 1, "stuck: the kernel log waits: %s" % seen)
+        return seen
+
     def cost(self):
         library = self.library()
         if not self.expect(library, "cost: no libnvidia-ml.so.1"):
             return None
-        done = self.run(self.lockstep, "bench", "agent", "--json", "--nvml", library, "--seconds", "15")
+        done = self.run(self.lockstep, "bench", "agent", "--json", "--nvml", library, "--seconds", str(self.cost_seconds))
         try:
             answer = json.loads(done["out"])
         except ValueError:
@@ -310,17 +452,23 @@ class Check:
         result["kernel"] = [line for line in self.run("dmesg")["out"].splitlines() if "Xid" in line][-5:]
         return result
 
-    def event(self):
-        # A root directory with everything but the kernel log: what a user sees where it may not be read.
-        root = os.path.join(self.place, "root")
+    def root(self, name):
+        """A root directory with everything but the kernel log: what a user sees where it may not be read."""
+        root = os.path.join(self.place, name)
         library = self.library()
-        if not self.expect(library, "event: no libnvidia-ml.so.1"):
+        if not self.expect(library, "%s: no libnvidia-ml.so.1" % name):
             return None
         os.makedirs(os.path.join(root, "usr/lib"))
         os.makedirs(os.path.join(root, "dev"))
-        for name in ("proc", "sys"):
-            os.symlink("/" + name, os.path.join(root, name))
+        for folder in ("proc", "sys"):
+            os.symlink("/" + folder, os.path.join(root, folder))
         os.symlink(library, os.path.join(root, "usr/lib/libnvidia-ml.so.1"))
+        return root
+
+    def event(self):
+        root = self.root("event-root")
+        if not root:
+            return None
         return self.crash("event", {"LOCKSTEP_SENSE": "1", "LOCKSTEP_SYSROOT": root, "WILD_ALONE": "1"})
 
     def part(self, name):
@@ -334,6 +482,8 @@ def main():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
     parser.add_argument("--only", default=PARTS)
     parser.add_argument("--sense-seconds", type=float, default=30)
+    parser.add_argument("--burn-seconds", type=int, default=60)
+    parser.add_argument("--cost-seconds", type=float, default=15)
     options = parser.parse_args()
     try:
         ctypes.CDLL("libcuda.so.1")
@@ -342,7 +492,8 @@ def main():
         return 77
     result = {}
     with tempfile.TemporaryDirectory() as place:
-        check = Check(os.path.abspath(options.build), place, options.sense_seconds)
+        check = Check(os.path.abspath(options.build), place, options.sense_seconds, options.cost_seconds)
+        check.burn_seconds = options.burn_seconds
         for name in options.only.split(","):
             begin = time.monotonic()
             try:

@@ -121,6 +121,15 @@ for wrong, why in (({"a": circle}, "nested deeper"), ({"m": torch.empty(2, devic
 
 
 @test
+def bytes_of_any_number_come_back(place):
+    run("""
+large = bytes(range(256)) * (40 << 12)
+back = there_and_back({"bytes": large, "array": bytearray(large), "small": large[:256]})
+assert back == {"bytes": large, "array": large, "small": large[:256]}, "large bytes differ"
+""", place)
+
+
+@test
 def tied_tensors_are_stored_once(place):
     out = run("""
 one = torch.randn(64, 64)

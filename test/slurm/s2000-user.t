@@ -34,4 +34,5 @@ is "the job ends well" "$(job_result)" 'exit 0'
 has "from a checkpoint" 'restored from checkpoint of step' /home/ada/job.out
 lacks "no two attempts ran at once" . /home/ada/overlap
 is "the other user's job still runs" "$(job_state "$other")" RUNNING
+is "the key of a run that has ended is removed" "$(find /home/ada -name '*.key')" ''
 done_testing

@@ -2,7 +2,8 @@
  *
  * $CKPT_FAULT is a list of words: fsync=N (the N-th fails with EIO), fallocate (no room), full (no room after some writes), short
  * (pwrite writes a part), uring (io_uring_setup is not permitted), direct (O_DIRECT is refused), term (SIGTERM comes when the writer has just taken the name
- * under which it holds an image), unlink (removing a file takes a while), slow (reading a block takes 0.5 s).
+ * under which it holds an image), unlink (removing a file takes a while), slow (reading a block takes 0.5 s),
+ * nolink (no hard links), noreplace (renameat2 takes no flags).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -14,6 +15,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -74,6 +76,30 @@ int unlinkat(int dir, const char *path, int flags)
     if (fails("unlink", NULL))
         usleep(50000);
     return real(dir, path, flags);
+}
+
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    int (*real)(int, const char *, int, const char *, int) =
+        (int (*)(int, const char *, int, const char *, int))dlsym(RTLD_NEXT, "linkat");
+
+    if (fails("nolink", NULL)) {
+        errno = EPERM;
+        return -1;
+    }
+    return real(from_dir, from, to_dir, to, flags);
+}
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    int (*real)(int, const char *, int, const char *, unsigned) =
+        (int (*)(int, const char *, int, const char *, unsigned))dlsym(RTLD_NEXT, "renameat2");
+
+    if (flags && fails("noreplace", NULL)) {
+        errno = EINVAL;
+        return -1;
+    }
+    return real(from_dir, from, to_dir, to, flags);
 }
 
 int fallocate64(int fd, int mode, off64_t at, off64_t size)

@@ -14,6 +14,9 @@
  *   at=STEP      restores this point               stale=1   the tensors stay as they are after the first step
  *   rate=MB      per second, limit for the writer  every_kept=N  as keep_every
  *   parts=N      as verify_parts
+ *   cancels=N    at step N this rank cancels its save; again=1: and saves the step after all, 0.3 s later
+ *   absent=N     at step N this rank does not save
+ *   commit=S     as commit_s                       patient=1   waits without a limit
  *   complete=1   tells the writer that all ranks have verified each point
  *
  * Several ranks agree on the point that they restore through files in DIR.agree-JOB; agree=PATH: in PATH.agree-JOB.
@@ -40,7 +43,8 @@
 
 struct options {
     uint64_t steps, every, mb, rank, world, group, job, keep, images, slices, shards, pause, at,
-        stale, rate, complete, every_kept, parts, compare, differs, child, behind;
+        stale, rate, complete, every_kept, parts, compare, differs, child, behind, cancels, again,
+        absent, commit, patient;
     const char *wait, *restore, *agree;
 };
 
@@ -106,6 +110,11 @@ static int option_read(struct options *options, const char *word)
         { "differs=", &options->differs },
         { "child=", &options->child },
         { "behind=", &options->behind },
+        { "cancels=", &options->cancels },
+        { "again=", &options->again },
+        { "absent=", &options->absent },
+        { "commit=", &options->commit },
+        { "patient=", &options->patient },
     };
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -284,11 +293,20 @@ static void save(struct lockstep_ckpt *ckpt, const struct options *options, uint
         printf("skipped %" PRIu64 ": %s\n", step, lockstep_ckpt_error(ckpt));
         return;
     }
+    if (step == options->cancels) {
+        lockstep_ckpt_cancel(ckpt, "a tensor changed");
+        printf("cancelled %" PRIu64 "\n", step);
+        if (!options->again)
+            return;
+        nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+        if (lockstep_ckpt_save_begin(ckpt, step) < 0)
+            return;
+    }
     result = lockstep_ckpt_fence(ckpt);
     if (result == 0)
         printf("saved %" PRIu64 "\n", step);
     if (result == 0 && strcmp(options->wait, "none") != 0) {
-        result = lockstep_ckpt_wait(ckpt, stage, 60000);
+        result = lockstep_ckpt_wait(ckpt, stage, options->patient ? -1 : 60000);
         if (result == 0)
             printf("%s %" PRIu64 "\n", options->wait, step);
         if (result == 0 && options->behind)
@@ -318,8 +336,8 @@ static void status_print(struct lockstep_ckpt *ckpt)
     struct lockstep_ckpt_status status = { .size = sizeof(status) };
 
     if (lockstep_ckpt_status_get(ckpt, &status) == 0)
-        printf("io %s\nunchanged %" PRIu64 " of %" PRIu64 "\n", status.io, status.unchanged,
-               status.tensors);
+        printf("io %s\nunchanged %" PRIu64 " of %" PRIu64 "\narena %" PRIu64 " MiB\n", status.io,
+               status.unchanged, status.tensors, status.arena_bytes >> 20);
 }
 
 /* What the options say, for an engine on `directory`.  Ranks of several meet beside it. */
@@ -336,6 +354,7 @@ static void settings_make(const struct options *options, const char *directory,
     settings->images = (uint32_t)options->images;
     settings->keep_every = options->every_kept;
     settings->verify_parts = (uint32_t)options->parts;
+    settings->commit_s = (uint32_t)options->commit;
     if (options->world > 1) {
         meeting->rank = settings->rank;
         meeting->world = settings->world;
@@ -371,7 +390,7 @@ static void train(struct lockstep_ckpt *ckpt, struct tensor *tensor, const struc
             fill(&tensor[i], i, step, tensor[i].data);
         if (step == options->differs)
             tensor[0].data[tensor[0].bytes / 2] ^= 1;
-        if (step % options->every == 0)
+        if (step % options->every == 0 && step != options->absent)
             save(ckpt, options, step);
         if (options->pause)
             nanosleep(&(struct timespec){ (time_t)(options->pause / 1000),

@@ -99,11 +99,20 @@ static void findings(struct buf *out, char **argv, unsigned kind, unsigned class
     }
 }
 
+static uint8_t state_of(const char *name)
+{
+    uint8_t state = 0;
+
+    while (state < CHECK_STATE_COUNT && strcmp(check_state_name(state), name) != 0)
+        state++;
+    return state;
+}
+
 static void check(struct buf *out, char **argv, const char *stage, const char *name)
 {
     struct check check = { .mono_ns = time_mono_ns(),
                            .real_ns = time_real_ns(),
-                           .state = (uint8_t)check_state_of(argv[3]) };
+                           .state = state_of(argv[3]) };
     struct buf payload = { 0 };
 
     snprintf(check.stage, sizeof(check.stage), "%s", stage);

@@ -9,6 +9,9 @@ for way in --help -h help; do
     ok "lockstep $way lists the commands" "$LOCKSTEP" "$way"
     has "on stdout" '^  version  ' "$TAP/out"
 done
+for topic in 'start a job' 'look at a run' 'ask a run for something, act on it' checkpoints 'set up and run a site'; do
+    has "by what a user wants: $topic" "^$topic:\$" "$TAP/out"
+done
 exits 2 "an unknown command is refused" "$LOCKSTEP" vresion
 has "with the nearest one" "^lockstep: unknown command 'vresion'; did you mean 'version'\?$" "$TAP/err"
 exits 2 "an unknown option is refused" "$LOCKSTEP" version --jsno
@@ -45,6 +48,18 @@ END
 # Every command has help that names it and every option of its table.
 "$LOCKSTEP" completion table >"$TAP/table"
 awk -F '\t' '$1 == "command" { print $2 }' "$TAP/table" >"$TAP/commands"
+"$LOCKSTEP" help | awk '
+    /^[^ ]/ || /^$/ { group = 0 }
+    sub(/^  bench /, "") { group = 1 }
+    group { gsub(/^ +|,$/, ""); n = split($0, name, ", "); for (i = 1; i <= n; i++) print "bench " name[i]; next }
+    /^  [a-z]/ { print substr($0, 3, 18) }' | sed 's/ *$//' | sort >"$TAP/listed"
+sort "$TAP/commands" >"$TAP/sorted"
+cmp -s "$TAP/sorted" "$TAP/listed"
+tap_result $? "help lists each of them once" "$(diff "$TAP/sorted" "$TAP/listed")"
+awk -F '\t' '$1 == "option" && $3 == "json" { print $2 }' "$TAP/table" | sort >"$TAP/answer"
+comm -23 "$TAP/sorted" "$TAP/answer" | tr '\n' ',' >"$TAP/silent"
+is "each has --json, but daemons, a screen, what sends, and text for a shell" "$(cat "$TAP/silent")" \
+    'agent,ckpt serve,completion,control,fabric serve,relay,run,send,top,'
 while read -r name; do
     # shellcheck disable=SC2086 # "bench probe" is two words
     ok "help $name" "$LOCKSTEP" help $name

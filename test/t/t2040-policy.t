@@ -118,5 +118,5 @@ has "another table decides otherwise" ' alert run: hang: people look$' "$TAP/out
 lacks "and only so" 'restart|swap' "$TAP/out"
 exits 2 "a table with a mistake" "$LOCKSTEP" act --backtest "$TAP/bad.yaml" act
 exits 2 "no table" "$LOCKSTEP" act act
-has "says what is missing" '^lockstep act: --backtest is missing' "$TAP/err"
+has "says what is missing" '^lockstep act: needs --backtest POLICY' "$TAP/err"
 done_testing

@@ -172,7 +172,7 @@ other_start n2
 other_row() { show "api/v1/nodes/$1" >"$TAP/node" && grep -Eq "$2" "$TAP/node"; }
 await other_row n2 '"stage":"quick","name":"all"'
 tap_result $? "a node that was never checked as a whole is checked"
-has "by an order of the controller" '"action":"verify","state":"ordered".*it was never checked as a whole' "$TAP/node"
+has "by an order of the controller" '"action":"verify","state":"ordered".*it never had a complete check' "$TAP/node"
 await other_row n2 '"result":"done".*stage quick: ok'
 tap_result $? "which is done"
 daemon_stop

@@ -24,6 +24,9 @@ for half in dev scored; do
     done
     ok "$half: wrong_rank_sure is $(sum wrong_rank_sure), at most $(floor $half wrong_rank_sure)" \
         test "$(sum wrong_rank_sure)" -le "$(floor $half wrong_rank_sure)"
+    # One half was looked at while the limits of confidence were set, the other was not.
+    ok "$half: of $(sum slow_verdicts) verdicts on slowness $(sum slow_right_pct) % are right, as sure as they are: $(sum slow_confidence_pct) %" \
+        test "$(sum slow_right_pct)" -ge "$(sum slow_confidence_pct)"
 done
 
 # A job that works outside of what the probe sees is not idle there.

@@ -88,6 +88,9 @@ exec 9>"$TAP/fifo"
 echo '3,9,904000000,-;mlx5_core 0000:81:00.0 ens2np0: Link down' >&9
 await test -s "$TAP/live"
 has "a record in a FIFO is a finding at once" '"kind":"nic"' "$TAP/live"
+echo '3,10,905000000,-;EXT4-fs (loop0): Remounting filesystem read-only' >&9
+await grep -q loop0 "$TAP/live"
+has "an image of a disk is no part of the node" '"severity":"warn".*"device":"loop0".*"action":null' "$TAP/live"
 exec 9>&-
 kill $sense
 wait $sense 2>/dev/null

@@ -20,7 +20,7 @@ dies() # OPTION...: a trainer that is killed after some verified saves; its writ
     : >"$TAP/log"
     "$train" "$dir" steps=1000000 mb=8 keep=2 wait=verified pause=5 "$@" >"$TAP/log" 2>"$TAP/err" &
     trainer=$!
-    await verified
+    await verified || echo "# no verified saves: $(cat "$TAP/err")"
     kill -9 $trainer
     wait $trainer 2>/dev/null
     writer=$(last writer)
@@ -57,7 +57,7 @@ rm -rf "$dir/step-$newest" "$record"
 cp -r "$TAP/sound" "$dir/step-$newest"
 
 dies
-await test -s "$record"
+ok "its image is held" await test -s "$record"
 ok "a start that saves" "$train" "$dir" mb=8 steps=$((newest + 5)) wait=written
 has "restores from memory first" '^memory [1-9]' "$TAP/out"
 ok "then the memory is given back" await gone "$writer"
@@ -66,7 +66,7 @@ await all_gone
 tap_result $? "and a program that closes its engine leaves nothing"
 
 dies
-await test -s "$record"
+ok "its image is held" await test -s "$record"
 kill "$writer"
 ok "SIGTERM ends it" await gone "$writer"
 ok "with its record, too" [ ! -e "$record" ]
@@ -80,18 +80,21 @@ ok "one that comes as soon as it can be meant is not lost" await gone "$writer"
 # The rank goes on elsewhere, with the same directory: another machine, as far as process numbers tell.
 if unshare -p -f --mount-proc true 2>/dev/null; then
     dies
-    await test -s "$record"
+    ok "its image is held" await test -s "$record"
     ok "a start on another machine" unshare -p -f --mount-proc "$train" "$dir" mb=8 steps=$(($(last verified) + 5)) wait=written
     lacks "finds nothing in memory" '^memory' "$TAP/out"
     ok "the memory here is given back" await gone "$writer"
 else
     skip "a start on another machine" "no process namespaces here"
 fi
-# A rank that the next start has not got: later points are verified without it.
-dies rank=1 world=2 group=1 job=7
-await test -s "$dir/.held-rank-00001"
+# A rank that the next start has not got: later points are verified without it.  restore=none: there is no rank 0 to agree with.
+first=$dir
+dir=$TAP/fewer
+dies rank=1 world=2 group=1 job=7 restore=none
+ok "a rank of two is held, too" await test -s "$dir/.held-rank-00001"
 ok "a start without this rank" "$train" "$dir" mb=8 steps=$(($(last verified) + 5)) wait=verified restore=none
 ok "gives its memory back, too" await gone "$writer"
+dir=$first
 LOCKSTEP_ARENA_HOLD=1
 dies
 ok "so does time" await gone "$writer"

@@ -154,7 +154,7 @@ start 80 24 "LC_ALL=C.UTF-8 LOCKSTEP_STATE=$TAP/nobody" --control "$url" --token
 waits "a run of a site" '^far  running  2 of 2 ranks .*step [0-9]+'
 waits "goes on" '^far .*step [1-9][0-9]+'
 site_stop
-waits "a controller that is gone is noticed" 'nothing heard from the controller|no longer answers'
+waits "a controller that is gone is noticed" 'no answer from the controller|no longer answers'
 keys q
 waits "it ends nevertheless" '^ended with 0'
 kill -TERM $job

@@ -75,7 +75,10 @@ await() # COMMAND...: until it is true, a minute at most
     tap_left=1200
     until "$@" >/dev/null 2>&1; do
         tap_left=$((tap_left - 1))
-        [ $tap_left -gt 0 ] || return 1
+        if [ $tap_left -le 0 ]; then
+            echo "# waited a minute in vain: $*" >&2
+            return 1
+        fi
         sleep 0.05 # between two looks
     done
 }

@@ -175,7 +175,7 @@ export function health(w: Why | null): { state: string; title: string; text: str
   const past = over ? `${over} ${over === 1 ? 'verdict is' : 'verdicts are'} over.` : 'No verdict so far.';
   return w.alive
     ? { state: 'ok', title: 'Healthy', text: `No open verdict. ${past}` }
-    : { state: 'ok', title: `Ended${w.status ? ` with status ${w.status}` : ''}`, text: `No verdict was open at the end. ${past}` };
+    : { state: w.status ? 'warn' : 'ok', title: `Ended${w.status ? ` with status ${w.status}` : ''}`, text: `No verdict was open at the end. ${past}` };
 }
 
 function when(alive: boolean): string {

@@ -83,9 +83,9 @@ _MESSAGES = {"send": "send", "recv": "recv"}
 # ---- the end of an op ----
 
 class _Pending:
-    """Ops that end with their work, by its address: somebody waits for it, or it is gone.
+    """Ops that end with their work, by its address: a caller waits for it, or has dropped it.
 
-    Of ops whose caller waits at once, and of messages: a message that nobody holds any more is given up by gloo.
+    Of ops whose caller waits at once, and of messages: gloo gives up a message that no caller holds any more.
     """
 
     def __init__(self):

@@ -2,7 +2,7 @@
 """Hooks on the DataLoader: asking its iterator for a batch is waiting for input.
 
 With workers and prefetch the wait is what is left of loading; without workers it is loading itself.
-Making the iterator starts the workers, and persistent ones are only told to begin again.  In a
+Making the iterator starts the workers, and persistent ones only begin again.  In a
 worker's process nothing is recorded: it is no rank.
 """
 from ._loop import DATA, loop

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that nobody catches, as notes: the last words of a rank.
+"""Uncaught exceptions, as notes: the last words of a rank.
 
-An audit hook hears of them before sys.excepthook runs.  So sys.excepthook stays what the program makes
+An audit hook sees them before sys.excepthook runs.  So sys.excepthook stays what the program makes
 it, whenever it does, and interactive use, where a replaced excepthook changes how errors are shown,
 is as it was.
 

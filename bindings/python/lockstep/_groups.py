@@ -105,7 +105,7 @@ groups = Groups()
 
 
 def is_data_parallel(group):
-    """A group whose members hold replicas: all that is known of the layout, where nobody says more."""
+    """A group whose members hold replicas: all that is known of the layout, where it is not given."""
     members, _ = describe(group)
     if len(members) == probe.world:
         _layout.where.set({"dp": probe.world}, {"dp": probe.rank}, trust=_layout.GUESSED)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses and gradient norms that lie on a device: copied to host memory behind the step, told LAG steps later.
+"""Losses and gradient norms that lie on a device: copied to host memory behind the step, reported LAG steps later.
 
-Nobody waits for the device.  Every rank tells a value at the same distance from its step, so that those of one step
-meet in one step again; one that has not arrived by then is not told.  How far it is, is told with it.
+No thread waits for the device.  Every rank reports a value at the same distance from its step, so that those of one step
+meet in one step again; one that has not arrived by then is not reported.  The distance is reported with it.
 """
 from ._probe import complain, probe
 from ._steps import steps

@@ -4,7 +4,7 @@
 The digest is a sum over the elements of their bits, each times an odd number of its own, modulo 2^64:
 whole numbers, so the order in which a device adds them does not matter, and one element that differs
 always shows.  Part n mod parts is digested at the end of step n, where the parameters live.  On a
-device nobody waits for it: it is told once it has arrived in host memory, in one of the next LATEST
+device no thread waits for it: it is reported once it has arrived in host memory, in one of the next LATEST
 steps, or not at all; the part's number says of which step it is.
 """
 import collections

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps: who says where one ends, and its number.
+"""Steps: where one ends, and its number.
 
-Said by hand (`with lockstep.step():`, a trainer's callback) it holds: what the hooks think is then
-not recorded, from the first word on.
+What the program marks itself (`with lockstep.step():`, a trainer's callback) is right: from the first such mark on, steps
+that the hooks find are not recorded.
 """
 from ._probe import probe
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who this process is among the ranks, as its launcher told it in the environment."""
+"""Who this process is among the ranks, as its launcher set it in the environment."""
 import os
 import struct
 
@@ -18,7 +18,7 @@ def under_lockstep():
 
 
 def rank_and_world():
-    """(rank, world), or None when no launcher said so, or said nonsense."""
+    """(rank, world), or None when no launcher set the variables, or they are not valid."""
     for rank_name, world_name in _NAMES:
         try:
             rank, world = int(os.environ[rank_name]), int(os.environ[world_name])

@@ -134,5 +134,5 @@ def _loss(outputs):
 
 
 def callbacks():
-    """For Lightning's entry points: a callback where somebody listens."""
+    """For Lightning's entry points: a callback, if the process runs under lockstep."""
     return [Callback()] if _where.under_lockstep() else []

@@ -66,7 +66,7 @@ def import_all(path):
 
 
 def receive(channel):
-    """(environment, descriptors), or None: nobody wants us any more."""
+    """(environment, descriptors), or None: the launcher is gone."""
     fds = array.array("i")
     data, control, _, _ = channel.recvmsg(1 << 17, socket.CMSG_SPACE(2 * fds.itemsize))
     if not data:

@@ -4,6 +4,7 @@
  */
 #include "lab/bench/noise/detect_sim.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -71,30 +72,40 @@ static double sim_noise(struct rand *rand, bool rough, double *lasts)
            (rand_below(rand, 200) == 0 ? pow(1 - rand_unit(rand), -1 / 2.5) : 0);
 }
 
-/* Each unit is a series that is held against its own past. */
-static void sim_alarms(const struct detect_sim_settings *settings, struct rand *rand, bool rough,
-                       struct detect_sim_alarms *ret)
+struct sim_unit {
+    struct detect_past past;
+    double lasts;
+};
+
+/* Each unit is a series that is held against its own past, as nodes and links are. */
+static int sim_alarms(const struct detect_sim_settings *settings, struct rand *rand, bool rough,
+                      struct detect_sim_alarms *ret)
 {
     uint64_t steps = MAX(DETECT_PAST * 2, settings->steps / ret->units);
     struct detect_rule rule = { .least = LEAST, .look_steps = 1 };
+    CLEAN(free_clean) struct sim_unit *unit = calloc(ret->units, sizeof(*unit));
 
+    if (!unit)
+        return -ENOMEM;
     ret->weeks = (double)steps * settings->step_s / WEEK_S;
     ret->asked = ASKED;
     rule.bar = detect_bar(ret->asked / ret->weeks, ret->units, settings->step_s);
-    for (uint32_t unit = 0; unit < ret->units; unit++) {
-        struct detect_past past = { 0 };
-        double lasts = 0;
+    for (uint64_t step = 0; step < steps; step++) {
+        struct detect_kin kin = { 0 };
 
-        for (uint64_t step = 0; step < steps; step++) {
-            bool before = past.risen;
+        for (uint32_t i = 0; i < ret->units; i++) {
+            bool before = unit[i].past.risen;
 
-            detect_past_put(&past, 100 + 5 * sim_noise(rand, rough, &lasts), &rule);
-            ret->raised += past.risen && !before;
+            detect_past_put(&unit[i].past, 100 + 5 * sim_noise(rand, rough, &unit[i].lasts), &rule);
+            ret->raised += unit[i].past.risen && !before;
+            detect_kin_add(&kin, detect_past_noise(&unit[i].past));
         }
+        rule.noise = detect_kin_noise(&kin);
     }
+    return 0;
 }
 
-void detect_sim_run(const struct detect_sim_settings *settings, struct detect_sim *ret)
+int detect_sim_run(const struct detect_sim_settings *settings, struct detect_sim *ret)
 {
     struct rand rand = { settings->seed };
 
@@ -116,8 +127,10 @@ void detect_sim_run(const struct detect_sim_settings *settings, struct detect_si
             *row =
                 (struct detect_sim_alarms){ .noise = rough ? "correlated, heavy tails" : "normal",
                                             .units = unit_counts[many] };
-            sim_alarms(settings, &rand, rough, row);
+            if (sim_alarms(settings, &rand, rough, row) < 0)
+                return -ENOMEM;
             ret->good = ret->good && row->raised <= row->asked;
         }
     }
+    return 0;
 }

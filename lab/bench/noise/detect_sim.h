@@ -47,6 +47,7 @@ struct detect_sim_settings {
     uint64_t steps; /* for each count of alarms, of all units together */
 };
 
-void detect_sim_run(const struct detect_sim_settings *settings, struct detect_sim *ret);
+int /* -ENOMEM */
+detect_sim_run(const struct detect_sim_settings *settings, struct detect_sim *ret);
 
 #endif

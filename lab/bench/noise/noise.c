@@ -133,8 +133,12 @@ struct noise_taper {
 
 int noise_taper_create(struct noise_taper **ret)
 {
-    *ret = calloc(1, sizeof(**ret));
-    return *ret ? 0 : -ENOMEM;
+    struct noise_taper *taper = calloc(1, sizeof(*taper));
+
+    if (!taper)
+        return -ENOMEM;
+    *ret = taper;
+    return 0;
 }
 
 void noise_taper_destroy(struct noise_taper *taper)

@@ -383,9 +383,9 @@ static void case_score(const struct case_job *job, uint32_t number,
 int noise_cases_run(uint64_t seed, uint32_t cases, struct noise_cases_result *ret, struct err *err)
 {
     CLEAN(free_clean) struct case_job *job = malloc(sizeof(*job));
-    int result = job ? 0 : -ENOMEM;
+    CLEAN(free_clean) struct noise_cases_result *scored = calloc(1, sizeof(*scored));
+    int result = job && scored ? 0 : -ENOMEM;
 
-    *ret = (struct noise_cases_result){ 0 };
     for (uint32_t number = 0; number < cases && result == 0; number++) {
         *job = (struct case_job){ 0 };
         case_draw(job, seed, number);
@@ -393,10 +393,11 @@ int noise_cases_run(uint64_t seed, uint32_t cases, struct noise_cases_result *re
         while (result == 0 && job->step < job->begins + AFTER)
             result = case_step(job);
         if (result == 0)
-            case_score(job, number, ret);
+            case_score(job, number, scored);
         case_fini(job);
     }
     if (result < 0)
         return err_set(err, result, "cannot judge a job");
+    *ret = *scored;
     return 0;
 }

@@ -41,7 +41,7 @@ enum noise_item { /* of each rank's step, in launch order */
 
 struct noise_job {
     const struct noise_job_settings *settings;
-    struct noise_job_result *result;
+    struct noise_job_result result;
     struct noise noise;
     struct judge_state judge;
     struct job_step job_step;
@@ -298,7 +298,7 @@ static uint32_t job_opened(struct noise_job *job, bool keep)
     for (uint32_t i = 0; i < verdicts->count; i++) {
         struct tracked_verdict *tracked = verdicts->tracked[i];
         const struct verdict *verdict = &tracked->verdict;
-        uint64_t at = job->result->alarms + opened;
+        uint64_t at = job->result.alarms + opened;
 
         if (!tracked->changed)
             continue;
@@ -308,8 +308,8 @@ static uint32_t job_opened(struct noise_job *job, bool keep)
         opened++;
         if (!keep || at >= NOISE_ALARMS_KEPT)
             continue;
-        job->result->alarm[at].step = verdict->decided_step;
-        snprintf(job->result->alarm[at].text, sizeof(job->result->alarm[at].text),
+        job->result.alarm[at].step = verdict->decided_step;
+        snprintf(job->result.alarm[at].text, sizeof(job->result.alarm[at].text),
                  "%s %s, rank %d of %u: %s", verdict_kind_name(verdict->kind),
                  verdict_layer_name(verdict->layer),
                  verdict->rank_count ? (int)verdict->rank[0] : -1, verdict->rank_count,
@@ -321,7 +321,7 @@ static uint32_t job_opened(struct noise_job *job, bool keep)
 static int job_quiet(struct noise_job *job, struct err *err)
 {
     const struct noise_job_settings *settings = job->settings;
-    struct noise_job_result *result = job->result;
+    struct noise_job_result *result = &job->result;
     int64_t began = time_mono_ns();
 
     while (result->steps < settings->steps &&
@@ -402,7 +402,7 @@ static void job_fault_look(struct noise_job *job, struct noise_fault *fault, boo
 static int job_faults(struct noise_job *job, struct err *err)
 {
     for (size_t i = 0; i < COUNT(made); i++) {
-        struct noise_fault *fault = &job->result->fault[job->result->faults++];
+        struct noise_fault *fault = &job->result.fault[job->result.faults++];
         uint32_t rank = (uint32_t)(job->ranks * (2 * i + 1) / (2 * COUNT(made)) + i);
 
         fault->name = made[i].name;
@@ -429,21 +429,21 @@ int noise_job_run(const struct noise_job_settings *settings, struct noise_job_re
     struct noise_job *job = calloc(1, sizeof(*job));
     int result;
 
-    *ret = (struct noise_job_result){ 0 };
     if (!job)
         return err_nomem(err);
     job->settings = settings;
-    job->result = ret;
     result = job_init(job);
     if (result < 0)
         err_set(err, result, "no memory for a job of %u ranks", settings->ranks);
-    ret->compute = job->noise.compute;
-    ret->host = job->noise.host;
-    ret->transfer = job->noise.transfer;
+    job->result.compute = job->noise.compute;
+    job->result.host = job->noise.host;
+    job->result.transfer = job->noise.transfer;
     if (result == 0)
         result = job_quiet(job, err);
     if (result == 0 && settings->with_faults)
         result = job_faults(job, err);
+    if (result == 0)
+        *ret = job->result;
     job_fini(job);
     free(job);
     return result;

@@ -99,6 +99,8 @@ static int bench_fabric_worker(struct bench_fabric *bench, const struct fabric_c
     words_add(words, "%s%u:%d", FABRIC_NET_PREFIX, node + 1, PORT);
     words_add(words, "--token-file");
     words_add(words, "%s/token", bench->dir);
+    if (strcmp(bench->settings->with, "nccl") == 0)
+        words_add(words, "--nccl");
     result = fabric_net_start(one->net.node[node], "lockstep", words, out,
                               &children->pid[children->count], err);
     if (result < 0)
@@ -149,6 +151,8 @@ static void bench_fabric_words(const struct bench_fabric *bench, const struct fa
     words_add(words, "250ms");
     words_add(words, "--timeout");
     words_add(words, "1s");
+    words_add(words, "--with");
+    words_add(words, "%s", bench->settings->with);
     if (one->cut) /* a single pair is found only where it is measured */
         words_add(words, "--full");
 }
@@ -393,7 +397,9 @@ static int bench_fabric_begin(struct bench_fabric *bench, struct err *err)
 
 int bench_fabric_main(int argc, char **argv)
 {
-    struct bench_fabric_settings settings = { .cases = 60, .nodes = FABRIC_NET_NODES, .seed = 1 };
+    struct bench_fabric_settings settings = {
+        .cases = 60, .nodes = FABRIC_NET_NODES, .seed = 1, .with = "tcp"
+    };
     struct bench_fabric bench = { .settings = &settings, .signal_fd = -1 };
     struct err err = { "" };
     int result = opt_parse_all(&command_bench_fabric, argc, argv, &settings), status = 3;
@@ -401,8 +407,10 @@ int bench_fabric_main(int argc, char **argv)
     if (result < 0)
         return OPT_EXIT(result);
     if (settings.nodes < 8 || settings.nodes > FABRIC_NET_NODES || !settings.cases ||
-        (settings.only && bench_fabric_only(settings.only) < 0)) {
-        log_error("expected --cases above 0, --nodes from 8 to %d and --only with a fault",
+        (settings.only && bench_fabric_only(settings.only) < 0) ||
+        (strcmp(settings.with, "tcp") != 0 && strcmp(settings.with, "nccl") != 0)) {
+        log_error("expected --cases above 0, --nodes from 8 to %d, --only with a fault and --with "
+                  "tcp or nccl",
                   FABRIC_NET_NODES);
         return 2;
     }

@@ -269,7 +269,10 @@ static int noise_detect(const struct bench_noise_settings *settings)
                                                                                : SIM_STEPS };
     struct detect_sim sim;
 
-    detect_sim_run(&sim_settings, &sim);
+    if (detect_sim_run(&sim_settings, &sim) < 0) {
+        log_error("no memory");
+        return 3;
+    }
     if (settings->json)
         noise_detect_print_json(&sim);
     else

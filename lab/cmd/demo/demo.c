@@ -127,13 +127,13 @@ static void demo_on_verdict(void *arg, const struct verdict *verdict)
     char who[200];
 
     demo_line_clear(screen);
+    putchar('\n'); /* before each part, none behind it: so there is one between any two */
     if (verdict->until_real_ns) /* it was printed in full when it was opened */
         printf("closed: %s, %s; total cost %.1f GPU-seconds (%s)\n",
                verdict_kind_name(verdict->kind), verdict_who(verdict, who, sizeof(who)),
                verdict->gpu_seconds, verdict->id);
     else
         verdict_text(verdict, &screen->style, stdout);
-    putchar('\n');
     fflush(stdout);
 }
 
@@ -144,7 +144,7 @@ static void demo_on_run(void *arg, const struct fact_run *run)
     if (run->event != RUN_ATTEMPT_BEGIN || run->attempt == 0)
         return;
     demo_line_clear(screen);
-    printf("restart %u: all ranks restart from the newest checkpoint\n\n", run->attempt);
+    printf("\nrestart %u: all ranks restart from the newest checkpoint\n", run->attempt);
     fflush(stdout);
 }
 
@@ -170,6 +170,19 @@ static void demo_progress_show(struct screen *screen)
     screen->line_open = true;
 }
 
+/* What `lockstep run` writes, between the trainer's lines. */
+static void demo_messages_show(struct screen *screen, int fd)
+{
+    char text[4096];
+    ssize_t size;
+
+    while (fd >= 0 && (size = read(fd, text, sizeof(text))) > 0) {
+        demo_line_clear(screen);
+        fflush(stdout);
+        fwrite(text, 1, (size_t)size, stderr);
+    }
+}
+
 static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *err)
 {
     struct log_follow_calls calls = { .verdict = screen->quiet ? NULL : demo_on_verdict,
@@ -184,6 +197,7 @@ static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *
 
         clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
         going = demo_run_tick(demo, err);
+        demo_messages_show(screen, demo->messages_fd);
         if (stopped && !asked) {
             demo_run_stop(demo);
             asked = true;
@@ -387,13 +401,13 @@ static void demo_print_begin(const struct demo_run *demo, const struct demo_sett
     printf("run %s: training with %u rank%s for %llu steps on this machine; ", demo->config.run,
            settings->ranks, settings->ranks == 1 ? "" : "s", (unsigned long long)settings->steps);
     if (demo->plan.count == 0)
-        printf("no fault will be injected.\n\n");
+        printf("no fault will be injected.\n");
     else
-        printf("%u fault%s will be injected.\nlockstep has no information about the faults.\n\n",
+        printf("%u fault%s will be injected.\nlockstep has no information about the faults.\n",
                demo->plan.count, demo->plan.count == 1 ? "" : "s");
     for (uint32_t i = 0; i < demo->plan.count; i++) {
         if (demo->plan.fault[i].step >= settings->steps)
-            printf("fault %s begins at step %llu, after the last step: it will not happen.\n\n",
+            printf("fault %s begins at step %llu, after the last step: it will not happen.\n",
                    demo->plan.fault[i].kind->name, (unsigned long long)demo->plan.fault[i].step);
     }
     fflush(stdout);
@@ -409,7 +423,7 @@ int demo_main(int argc, char **argv)
                                       .step_ms = 100,
                                       .host_work_ms = 2.5 };
     struct demo_torch torch;
-    CLEAN(demo_run_fini) struct demo_run demo = { 0 };
+    CLEAN(demo_run_fini) struct demo_run demo = { .messages_fd = -1 };
     int first = opt_parse(&command_demo, argc, argv, &settings), result;
     struct screen screen = { .style = show_style_of(stdout), .terminal = isatty(STDERR_FILENO) };
     struct err err = { "" };
@@ -435,6 +449,7 @@ int demo_main(int argc, char **argv)
                                         .checkpoint_every = settings.checkpoint_every,
                                         .stamps = settings.stamps,
                                         .page = settings.page,
+                                        .messages = screen.terminal && !settings.json,
                                         .run = settings.name ? settings.name : name };
     if (first < argc) {
         log_error("unexpected operand '%s'", argv[first]);

@@ -123,7 +123,7 @@ static int demo_scratch_make(struct demo_run *demo, struct err *err)
 static int run_spawn(struct demo_run *demo, struct err *err)
 {
     CLEAN(free_clean) struct words *words = calloc(1, sizeof(*words));
-    int result, parent = (int)getpid();
+    int result, parent = (int)getpid(), messages[2] = { -1, -1 };
 
     if (!words)
         return err_nomem(err);
@@ -132,9 +132,14 @@ static int run_spawn(struct demo_run *demo, struct err *err)
         result = err_set(err, -E2BIG, "the command line is too long");
     if (result < 0)
         return result;
+    if (demo->config.messages && pipe2(messages, O_CLOEXEC) < 0)
+        return err_set(err, -errno, "pipe: %m");
+    demo->messages_fd = messages[0];
     demo->pid = fork();
-    if (demo->pid < 0)
+    if (demo->pid < 0) {
+        fd_clean(&messages[1]);
         return err_set(err, -errno, "fork: %m");
+    }
     if (demo->pid == 0) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -145,9 +150,14 @@ static int run_spawn(struct demo_run *demo, struct err *err)
             _exit(127);
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO); /* our stdout is the answer */
+        if (messages[1] >= 0)
+            dup2(messages[1], STDERR_FILENO);
         execv(words->argv[0], words->argv);
         _exit(127);
     }
+    fd_clean(&messages[1]);
+    if (demo->messages_fd >= 0)
+        fcntl(demo->messages_fd, F_SETFL, O_NONBLOCK);
     return 0;
 }
 
@@ -246,6 +256,7 @@ void demo_run_fini(struct demo_run *demo)
         waitpid(demo->pid, &demo->status, 0);
         demo->pid = 0;
     }
+    fd_clean(&demo->messages_fd);
     slowfs_end(&demo->storage);
     net_end(&demo->net);
     oom_sweep(demo->config.run);

@@ -1,4 +1,4 @@
-/* demo_run.h - a demo from the outside: a real run, faults made in it, and what was said of them.
+/* demo_run.h - a demo from the outside: a real run, faults made in it, and its verdicts.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -22,9 +22,11 @@ struct demo_config {
     double step_ms, host_work_ms;
     int64_t timeout_ns; /* 0: as the trainer has it */
     uint32_t checkpoint_every;
-    const char *layout;             /* NULL: data parallel only */
-    bool stamps;                    /* the trainer's --stamps */
-    bool page;                      /* a link to its page is printed */
+    const char *layout; /* NULL: data parallel only */
+    bool stamps;        /* the trainer's --stamps */
+    bool page;          /* a link to its page is printed */
+    bool
+        messages; /* of the launcher go into a pipe: our screen has a line that is written again and again */
     const char *run;                /* its name */
     const struct demo_torch *torch; /* NULL: our own trainer */
 };
@@ -41,6 +43,7 @@ struct demo_run {
     struct err net_why;
     struct err storage_why; /* there is none */
     int pid, status;        /* of `lockstep run`; pid 0: it has ended */
+    int messages_fd; /* what it writes on stderr, read without waiting; -1: it goes where ours goes, as at first */
 };
 
 /* Writes the plan and starts the run.  The run ends when this process does. */

@@ -18,6 +18,7 @@
 #include "core/time.h"
 #include "lab/bench/why_child.h"
 #include "lab/cmd/drill/drill.h"
+#include "lab/cmd/drill/drill_disk.h"
 #include "lab/drill/drill_json.h"
 #include "lab/drill/drill_target.h"
 
@@ -26,8 +27,19 @@
 #define JOB_SLOW_NS (20 * NS_PER_S)
 #define JOB_STEPS 15 /* of each rank, before a fault comes */
 
+#define JOB_FULL_NS (15 * NS_PER_S) /* how long the file system is full */
+
 struct job_view { /* what why says now */
     double steps, attempts, lost_frames;
+};
+
+struct job { /* the one that gets a fault */
+    const struct drill_settings *settings;
+    struct drill_target *target;
+    struct drill_flip flip;
+    int full;         /* takes all room of a file system; -1: none does */
+    int64_t until_ns; /* and so long; 0: it did */
+    uint64_t newest;  /* point before that */
 };
 
 struct job_fault {
@@ -35,28 +47,36 @@ struct job_fault {
     const char *kinds[5];     /* of verdicts that are right; NULL: that it needs none is right */
     double detect_s, again_s; /* bars */
     bool restarts;            /* the job must be started again */
-    const char *needs;        /* NULL, or what this job does not have: it is skipped */
-    int (*inject)(struct drill_target *target, struct err *err);
+    const char *
+        layer; /* NULL, or that of a right verdict, which may name any rank; none and no restart is right, too */
+    int (*inject)(struct job *job,
+                  struct err *err);   /* fails: it cannot be injected, and is skipped */
+    bool (*is_over)(struct job *job); /* NULL: when the job trains */
+    const char *not_over;             /* what it means that it never was */
 };
 
 /* ---- what is done ---- */
 
 static int job_signal(struct drill_target *target, int number, struct err *err)
 {
-    int result = proc_signal(&target->victim, number);
+    int result = 0;
 
+    for (uint32_t i = 0; i < target->victims && result == 0; i++)
+        result = proc_signal(&target->victim[i], number);
     return result < 0 ? err_set(err, result, "signal %d: %s", number, strerror(-result)) : 0;
 }
 
-static int job_kill(struct drill_target *target, struct err *err)
+static int job_kill(struct job *job, struct err *err)
 {
+    struct drill_target *target = job->target;
     int result = drill_target_rank(target, target->rank, err);
 
     return result < 0 ? result : job_signal(target, SIGKILL, err);
 }
 
-static int job_stop(struct drill_target *target, struct err *err)
+static int job_stop(struct job *job, struct err *err)
 {
+    struct drill_target *target = job->target;
     int result = drill_target_rank(target, target->rank, err);
 
     if (result == 0)
@@ -64,8 +84,9 @@ static int job_stop(struct drill_target *target, struct err *err)
     return result < 0 ? result : job_signal(target, SIGSTOP, err);
 }
 
-static int job_slow(struct drill_target *target, struct err *err)
+static int job_slow(struct job *job, struct err *err)
 {
+    struct drill_target *target = job->target;
     int result = drill_target_rank(target, target->rank, err);
 
     if (result == 0)
@@ -75,14 +96,91 @@ static int job_slow(struct drill_target *target, struct err *err)
     return result;
 }
 
-static int job_controller(struct drill_target *target, struct err *err)
+static int job_controller(struct job *job, struct err *err)
 {
-    int result = drill_target_controller(target, err);
+    int result = drill_target_controller(job->target, err);
 
-    return result < 0 ? result : job_signal(target, SIGKILL, err);
+    return result < 0 ? result : job_signal(job->target, SIGKILL, err);
 }
 
-#define JOB_NODES "a job with a launcher on each node; 'lockstep drill --two-am' has one"
+/* Both stand before either ends, so that none of them ends the ranks in order. */
+static int job_node_lost(struct job *job, struct err *err)
+{
+    int result = drill_target_node(job->target, err);
+
+    if (result == 0)
+        result = drill_target_guard(job->target, err);
+    if (result == 0)
+        result = job_signal(job->target, SIGSTOP, err);
+    return result < 0 ? result : job_signal(job->target, SIGKILL, err);
+}
+
+/* No right is needed for that, and no other job of the machine is touched. */
+static int job_link_cut(struct job *job, struct err *err)
+{
+    int result = drill_target_link(job->target, err);
+
+    if (result == 0)
+        result = drill_target_guard(job->target, err);
+    return result < 0 ? result : job_signal(job->target, SIGSTOP, err);
+}
+
+static int job_disk_full(struct job *job, struct err *err)
+{
+    const struct drill_settings *settings = job->settings;
+    int result;
+
+    if (!settings->disk || !settings->checkpoints)
+        return err_set(
+            err, -EINVAL,
+            "needs --checkpoints DIR, and --disk DIR of a file system that only this job uses");
+    result = drill_disk_newest(settings->checkpoints, &job->newest, err);
+    if (result == 0)
+        result = drill_disk_fill(settings->disk, &job->full, err);
+    if (result == 0)
+        job->until_ns = time_mono_ns() + JOB_FULL_NS;
+    return result;
+}
+
+/* It saves again once there is room. */
+static bool job_saves_again(struct job *job)
+{
+    uint64_t newest = 0;
+
+    if (job->until_ns && time_mono_ns() >= job->until_ns) {
+        fd_clean(&job->full);
+        job->until_ns = 0;
+        drill_disk_newest(job->settings->checkpoints, &job->newest, NULL);
+    }
+    return !job->until_ns && drill_disk_newest(job->settings->checkpoints, &newest, NULL) == 0 &&
+           newest > job->newest;
+}
+
+static int job_corrupt(struct job *job, struct err *err)
+{
+    int result;
+
+    if (!job->settings->checkpoints)
+        return err_set(err, -EINVAL, "needs --checkpoints DIR, where the job saves");
+    result = drill_target_rank(job->target, job->target->rank, err);
+    if (result == 0)
+        result = drill_disk_flip(job->settings->checkpoints, &job->flip, err);
+    return result < 0 ? result : job_signal(job->target, SIGKILL, err);
+}
+
+static bool job_refused_it(struct job *job)
+{
+    return drill_disk_is_refused(&job->flip);
+}
+
+static void job_undo(struct job *job)
+{
+    drill_target_release(job->target);
+    drill_disk_unflip(&job->flip);
+    fd_clean(&job->full);
+    job->target->until_ns = 0;
+}
+
 static const struct job_fault job_faults[] = {
     { .name = "rank-killed",
       .summary = "SIGKILL to a rank",
@@ -108,14 +206,39 @@ static const struct job_fault job_faults[] = {
       .summary = "SIGKILL to the controller of the run",
       .again_s = 30,
       .inject = job_controller },
-    { .name = "node-lost", .summary = "launcher and ranks of a node end", .needs = JOB_NODES },
-    { .name = "link-cut", .summary = "a node loses its network", .needs = JOB_NODES },
+    { .name = "node-lost",
+      .summary = "SIGKILL to launcher and keeper of a node, which ends its ranks; a spare waits",
+      .kinds = { "crash", "node-fault" },
+      .detect_s = 10,
+      .again_s = 30,
+      .restarts = true,
+      .inject = job_node_lost },
+    { .name = "link-cut",
+      .summary = "SIGSTOP to what connects a node to the controller; a spare waits",
+      .kinds = { "crash", "node-fault" },
+      .detect_s = 15,
+      .again_s = 45,
+      .restarts = true,
+      .inject = job_link_cut },
     { .name = "disk-full",
-      .summary = "no room for checkpoints",
-      .needs = "a file system that only this job uses" },
+      .summary = "no room under the checkpoints for 15 s (--disk, --checkpoints)",
+      .kinds = { "crash", "checkpoint-stall" },
+      .layer = "storage",
+      .detect_s = 20,
+      .again_s = 60,
+      .inject = job_disk_full,
+      .is_over = job_saves_again,
+      .not_over = "no checkpoint was saved when there was room again" },
     { .name = "checkpoint-corrupted",
-      .summary = "a bit of the newest checkpoint is flipped before a restart",
-      .needs = "to know the directory of its checkpoints; 'lockstep drill --two-am' does it" },
+      .summary =
+          "a bit of the newest checkpoint is flipped, then a rank gets SIGKILL (--checkpoints)",
+      .kinds = { "crash" },
+      .detect_s = 10,
+      .again_s = 30,
+      .restarts = true,
+      .inject = job_corrupt,
+      .is_over = job_refused_it,
+      .not_over = "the damaged checkpoint was not refused" },
 };
 
 void drill_job_list(FILE *out)
@@ -124,9 +247,7 @@ void drill_job_list(FILE *out)
         const struct job_fault *fault = &job_faults[i];
 
         fprintf(out, "%-20s %s\n", fault->name, fault->summary);
-        if (fault->needs)
-            fprintf(out, "%-20s skipped: it needs %s\n", "", fault->needs);
-        else if (fault->kinds[0])
+        if (fault->kinds[0])
             fprintf(out, "%-20s bars: verdict %s after %.0f s, over after %.0f s\n", "",
                     fault->kinds[0], fault->detect_s, fault->again_s);
         else
@@ -164,9 +285,9 @@ static void job_pause(struct drill_target *target)
         return;
     }
     for (int64_t until_ns = time_mono_ns() + 2 * NS_PER_S; time_mono_ns() < until_ns;) {
-        proc_signal(&target->victim, SIGSTOP);
+        proc_signal(&target->victim[0], SIGSTOP);
         nanosleep(&stopped, NULL);
-        proc_signal(&target->victim, SIGCONT);
+        proc_signal(&target->victim[0], SIGCONT);
         nanosleep(&let_go, NULL);
     }
 }
@@ -187,9 +308,9 @@ static int job_trains(struct drill_target *target, int64_t wait_ns, struct job_v
         if (begun < 0 || view->attempts > attempts)
             begun = view->steps;
         attempts = view->attempts;
-        if (view->steps >= begun + (double)JOB_STEPS * target->file.layout.ranks)
+        if (view->steps >= begun + (double)JOB_STEPS * target->ranks)
             return 0;
-        if (runfile_lives(target->directory.text, NULL) != 1)
+        if (!drill_target_lives(target))
             return err_set(err, -ESRCH, "the run is over");
         job_pause(target);
     }
@@ -198,6 +319,7 @@ static int job_trains(struct drill_target *target, int64_t wait_ns, struct job_v
 
 static bool job_is_right(const struct job_fault *fault, struct json_object *verdict, uint32_t rank)
 {
+    bool of_layer = fault->layer && strcmp(drill_json_text(verdict, "layer"), fault->layer) == 0;
     struct json_object *ranks = json_member(verdict, "ranks", json_type_array);
     bool kind = false, named = false;
 
@@ -205,7 +327,7 @@ static bool job_is_right(const struct job_fault *fault, struct json_object *verd
         kind |= strcmp(drill_json_text(verdict, "kind"), fault->kinds[i]) == 0;
     for (size_t i = 0; ranks && i < json_object_array_length(ranks); i++)
         named |= (uint32_t)json_object_get_int64(json_object_array_get_idx(ranks, i)) == rank;
-    return kind && named;
+    return kind && (fault->layer ? of_layer : named);
 }
 
 /* The first verdict since then that is right; where none is, the first. */
@@ -252,12 +374,21 @@ static int64_t job_lost_steps(struct json_object *why, double since_s)
     return -1;
 }
 
-/* Follows the run until the fault is over, or for too long. */
-static int job_follow(const struct job_fault *fault, struct drill_target *target,
-                      const struct job_view *before, int64_t wait_ns, struct drill_fault *ret,
-                      struct err *err)
+/* The job goes on as if nothing were. */
+static bool job_is_quiet(const struct job_fault *fault, const struct job_view *before,
+                         const struct job_view *now)
 {
-    double since_s = (double)time_real_ns() / 1e9 - 0.05, ranks = target->file.layout.ranks;
+    return fault->layer && now->attempts <= before->attempts;
+}
+
+/* Follows the run until the fault is over, or for too long. */
+static int job_follow(const struct job_fault *fault, struct job *job, const struct job_view *before,
+                      struct drill_fault *ret, struct err *err)
+{
+    struct drill_target *target = job->target;
+    int64_t wait_ns = job->settings->wait_ns;
+    bool over = !fault->is_over;
+    double since_s = (double)time_real_ns() / 1e9 - 0.05, ranks = target->ranks;
     double enough = before->steps + JOB_STEPS * ranks;
     int64_t since_ns = time_mono_ns();
     struct job_view now = *before;
@@ -274,15 +405,19 @@ static int job_follow(const struct job_fault *fault, struct drill_target *target
         if (now.attempts > attempts) /* from here a step of each rank shall be seen */
             enough = now.steps + ranks;
         job_verdict(fault, target, why.answer, since_s, ret);
-        if (now.steps >= enough && (now.attempts > before->attempts || !fault->restarts) &&
-            (ret->right || !fault->kinds[0])) {
+        if (!over)
+            over = fault->is_over(job);
+        if (over && now.steps >= enough && (now.attempts > before->attempts || !fault->restarts) &&
+            (ret->right || !fault->kinds[0] || job_is_quiet(fault, before, &now))) {
             ret->recovered_s = (double)(time_mono_ns() - since_ns) / 1e9;
             ret->lost_steps = fault->restarts ? job_lost_steps(why.answer, since_s) : 0;
-        } else if (runfile_lives(target->directory.text, NULL) != 1) {
+        } else if (!drill_target_lives(target)) {
             return err_set(err, -ESRCH, "the run ended");
         }
     }
-    if (!fault->kinds[0]) {
+    if (!over)
+        snprintf(ret->why, sizeof(ret->why), "%s", fault->not_over);
+    if (!fault->kinds[0] || (!ret->right && job_is_quiet(fault, before, &now))) {
         ret->right = now.attempts <= before->attempts && now.lost_frames <= before->lost_frames;
         ret->verdict[0] = '\0'; /* of other things */
         ret->detected_s = NAN;
@@ -295,9 +430,11 @@ static void job_score(const struct job_fault *fault, struct drill_fault *ret)
     bool again = isfinite(ret->recovered_s);
     const char *why = "";
 
+    if (ret->why[0])
+        return;
     if (!ret->right)
         why = fault->kinds[0] ? "no right verdict" : "the job was restarted, or facts were lost";
-    else if (fault->kinds[0] && !(ret->detected_s <= fault->detect_s))
+    else if (ret->verdict[0] && !(ret->detected_s <= fault->detect_s))
         why = "the verdict came too late";
     else if (!again)
         why = "the job did not train again";
@@ -307,35 +444,35 @@ static void job_score(const struct job_fault *fault, struct drill_fault *ret)
     snprintf(ret->why, sizeof(ret->why), "%s", why);
 }
 
-static int job_inject(const struct job_fault *fault, const struct drill_settings *settings,
-                      struct drill_target *target, struct drill_fault *ret, struct err *err)
+static void job_skip(struct drill_fault *ret, const char *why)
 {
-    struct job_view before;
-    int result;
+    ret->skipped = true;
+    snprintf(ret->why, sizeof(ret->why), "%.190s", why);
+}
 
-    if (fault->needs) {
-        ret->skipped = true;
-        snprintf(ret->why, sizeof(ret->why), "needs %s", fault->needs);
-        return 0;
-    }
-    result = job_trains(target, settings->wait_ns, &before, err);
+static int job_inject(const struct job_fault *fault, struct job *job, struct drill_fault *ret,
+                      struct err *err)
+{
+    struct drill_target *target = job->target;
+    struct job_view before;
+    int result = job_trains(target, job->settings->wait_ns, &before, err);
+
     if (result == 0)
         result = drill_target_look(target, err);
     if (result < 0)
         return result;
     if (fault->restarts && target->file.restarts >= target->file.max_restarts) {
-        ret->skipped = true;
-        snprintf(ret->why, sizeof(ret->why), "needs a restart, and none is left (--max-restarts)");
+        job_skip(ret, "needs a restart, and none is left (--max-restarts)");
         return 0;
     }
-    if (fault->inject(target, err) < 0) {
-        ret->skipped = true;
-        snprintf(ret->why, sizeof(ret->why), "%.190s", err->text);
+    target->rank %= MAX(target->ranks, 1u);
+    if (fault->inject(job, err) < 0) {
+        job_undo(job);
+        job_skip(ret, err->text);
         return 0;
     }
-    result = job_follow(fault, target, &before, settings->wait_ns, ret, err);
-    drill_target_release(target);
-    target->until_ns = 0;
+    result = job_follow(fault, job, &before, ret, err);
+    job_undo(job);
     job_score(fault, ret);
     return result;
 }
@@ -389,6 +526,7 @@ int drill_job(const struct drill_settings *settings, const char *run, struct dri
               struct err *err)
 {
     CLEAN(drill_target_close) struct drill_target target = { 0 };
+    struct job job = { .settings = settings, .target = &target, .full = -1 };
     struct rand rand = { .state = settings->seed };
     size_t order[COUNT(job_faults)];
     struct drill_section *section;
@@ -399,7 +537,7 @@ int drill_job(const struct drill_settings *settings, const char *run, struct dri
     if (result < 0)
         return result;
     snprintf(ret->title, sizeof(ret->title), "drill of run %s, %u ranks, seed %llu", target.file.id,
-             target.file.layout.ranks, (unsigned long long)settings->seed);
+             target.ranks, (unsigned long long)settings->seed);
     section = drill_section_add(ret, "faults");
     for (size_t i = 0; i < COUNT(order); i++) {
         size_t at = rand_below(&rand, (uint32_t)i + 1);
@@ -414,9 +552,9 @@ int drill_job(const struct drill_settings *settings, const char *run, struct dri
 
         if (!seen)
             continue;
-        target.rank = rand_below(&rand, MAX(target.file.layout.ranks, 1u));
+        target.rank = rand_below(&rand, MAX(target.ranks, 1u));
         if (result == 0)
-            result = job_inject(fault, settings, &target, seen, err);
+            result = job_inject(fault, &job, seen, err);
         if (result < 0) {
             seen->skipped = isnan(seen->detected_s) && !seen->passed && !fault->inject;
             snprintf(seen->why, sizeof(seen->why), "%.190s", err->text);

@@ -173,6 +173,14 @@ void keeper_promote(struct keeper *keeper, pid_t pid)
         keeper_send(keeper, &request, NULL, NULL); /* its loss is seen elsewhere */
 }
 
+void keeper_kill(struct keeper *keeper, pid_t pid)
+{
+    const struct keeper_request request = { .ask = KEEPER_KILL, .pid = pid };
+
+    if (keeper->socket >= 0)
+        keeper_send(keeper, &request, NULL, NULL); /* without a keeper nobody starts it again */
+}
+
 int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret, struct err *err)
 {
     const int fd[2] = { job->out_fd, job->err_fd };

@@ -41,6 +41,7 @@ struct keeper_plan {
     int64_t drain_ns;    /* for agents and controller */
     const char *rings;   /* removed when the launcher is gone and all has ended */
     struct rlimit files; /* how many files they may open: the keeper itself may open more */
+    int life; /* a descriptor that the ranks inherit, so that it is open while one of them lives; 0: none */
 };
 
 struct keeper_job {
@@ -74,6 +75,8 @@ pid_t keeper_pid(const struct keeper *keeper);
 int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret, struct err *err);
 /* A standby process is a rank from now on: it is ended with the ranks. */
 void keeper_promote(struct keeper *keeper, pid_t pid);
+/* SIGKILL to one process that was started.  The keeper, which reaps it, knows whether it still is that process. */
+void keeper_kill(struct keeper *keeper, pid_t pid);
 /* When that time since boot has come (time_boot_ns()), the ranks are killed, whatever the launcher does; 0: never.  A later call
  * replaces it.
  */

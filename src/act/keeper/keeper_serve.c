@@ -121,6 +121,19 @@ void child_signals(bool daemon)
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
+/* Somebody may wait for the end of a pipe that we were given. */
+static void keeper_child_descriptors(int life)
+{
+    if (life <= STDERR_FILENO) {
+        closefrom(STDERR_FILENO + 1);
+        return;
+    }
+    if (life > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)life - 1, 0);
+    closefrom(life + 1);
+    fcntl(life, F_SETFD, 0);
+}
+
 /* Between fork and exec.  The keeper has one thread, so that anything may be called here. */
 static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
                                        const struct keeper_request *request, const char *env,
@@ -138,7 +151,7 @@ static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
     setrlimit(RLIMIT_NOFILE, &plan->files);
     child_environment(env, request->env_bytes);
     child_signals(daemon);
-    closefrom(STDERR_FILENO + 1); /* somebody may wait for the end of a pipe that we were given */
+    keeper_child_descriptors(daemon ? 0 : plan->life);
     if (command->path)
         execv(command->path, command->argv);
     else
@@ -271,6 +284,9 @@ static void serve_request(struct serve *serve)
     } else if (request.ask == KEEPER_LEASE) {
         serve->lease_ns = request.until_ns;
         serve->lease_over = false;
+    } else if (request.ask == KEEPER_KILL) {
+        if (process_tree_has(serve->tree, request.pid))
+            kill(request.pid, SIGKILL);
     } else if (request.ask == KEEPER_PROMOTE) {
         process_tree_set_level(serve->tree, request.pid, TREE_RANKS);
         if (serve->lease_over)

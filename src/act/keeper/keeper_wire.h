@@ -13,7 +13,8 @@ enum keeper_ask {
     KEEPER_SPAWN = 1,
     KEEPER_END = 2,
     KEEPER_PROMOTE = 4, /* 3 is a report: */
-    KEEPER_LEASE = 5
+    KEEPER_LEASE = 5,
+    KEEPER_KILL = 6
 };
 #define KEEPER_SPAWNED 3 /* a report beside enum keeper_event: pid, or status -errno */
 
@@ -21,7 +22,7 @@ struct keeper_request { /* one packet: this, then `env_bytes` of environment; a 
     uint32_t ask, command, token, level;
     uint32_t env_bytes;
     int32_t signal;   /* to end with */
-    int32_t pid;      /* to promote */
+    int32_t pid;      /* to promote, or to kill */
     int64_t grace_ns; /* between that and SIGKILL */
     int64_t until_ns; /* of a lease; 0: none */
 };

@@ -84,6 +84,15 @@ void process_tree_set_level(struct process_tree *tree, pid_t pid, enum tree_leve
         child->level = level;
 }
 
+bool process_tree_has(const struct process_tree *tree, pid_t pid)
+{
+    for (size_t i = 0; i < tree->count; i++) {
+        if (tree->child[i].pid == pid)
+            return true;
+    }
+    return false;
+}
+
 void process_tree_forget(struct process_tree *tree, pid_t pid)
 {
     struct tree_child *child = tree_find(tree, pid);

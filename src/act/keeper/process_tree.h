@@ -34,6 +34,8 @@ void process_tree_destroy(struct process_tree *tree); /* NULL is fine; ends nobo
 
 int process_tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_level level);
 void process_tree_set_level(struct process_tree *tree, pid_t pid, enum tree_level level);
+/* One that was added, and that this process has not reaped: its pid is still its own. */
+bool process_tree_has(const struct process_tree *tree, pid_t pid);
 void process_tree_forget(struct process_tree *tree, pid_t pid); /* another process reaped it */
 /* 1 and *ret: a known child has ended.  0: none for now.  Orphans are reaped without a word. */
 int process_tree_reap(struct process_tree *tree, struct tree_exit *ret);

@@ -303,7 +303,8 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,
                                 .rings = launch->run_dir.file.rings,
-                                .files = launch->files };
+                                .files = launch->files,
+                                .life = launch->life.fd };
     int r;
 
     launch->command = calloc(plan.commands, sizeof(*launch->command));
@@ -379,6 +380,9 @@ static int launch_open(struct launch *launch, struct err *err)
     launch_raise_files(launch);
     launch_watchers(launch);
     launch_warm_open(launch);
+    if (launch->plan->nodes_max && getenv("LOCKSTEP_CONTROL"))
+        life_socket_open(getenv("LOCKSTEP_CONTROL"),
+                         &launch->life); /* else the lease alone counts */
     if (r == 0)
         r = launch_keeper(launch, err);
     if (r == 0)
@@ -389,7 +393,7 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r < 0)
         return r;
     if (launch->rendezvous && launch->daemons)
-        daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+        daemons_move(launch->daemons, launch->keeper, job_rendezvous_url(launch->rendezvous),
                      job_rendezvous_leads(launch->rendezvous));
     launch_log_open(launch);
     launch_orders_open(launch);
@@ -408,9 +412,12 @@ static void launch_close(struct launch *launch)
     daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
     launch_orders_close(launch);
+    if (launch->crew && launch_crew_is_over(launch))
+        job_rendezvous_over(launch->rendezvous);
     launch_crew_close(launch);
     job_rendezvous_close(launch->rendezvous);
     launch_warm_close(launch);
+    life_socket_close(&launch->life);
     fd_clean(&launch->signals);
     fd_clean(&launch->run_dir.lock);
     free(launch->poll);

@@ -267,14 +267,17 @@ void attempt_run(struct launch *launch)
     launch_log_run(launch, RUN_ATTEMPT_END, attempt_exit_status(launch), why);
 }
 
-/* Most failures do not repeat: the first restart is not put off. */
-static int64_t attempt_pause_ns(const struct launch *launch)
+/* Most failures do not repeat: a restart is put off only if one attempt after the other fails soon. */
+static int64_t attempt_pause_ns(struct launch *launch)
 {
-    uint32_t restarts = launch->run_dir.file.restarts;
-    int64_t pause_ns = restarts ? launch->plan->backoff_ns : 0;
+    int64_t pause_ns;
 
-    for (uint32_t i = 1; i < restarts && pause_ns < LAUNCH_BACKOFF_MAX_NS; i++)
+    if (time_real_ns() - launch->attempt_real_ns > LAUNCH_BACKOFF_MAX_NS)
+        launch->failed_soon = 0;
+    pause_ns = launch->failed_soon ? launch->plan->backoff_ns : 0;
+    for (uint32_t i = 1; i < launch->failed_soon && pause_ns < LAUNCH_BACKOFF_MAX_NS; i++)
         pause_ns *= 2;
+    launch->failed_soon++;
     return MIN(pause_ns, MAX(LAUNCH_BACKOFF_MAX_NS, launch->plan->backoff_ns));
 }
 

@@ -14,19 +14,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "act/launch/launch_private.h"
 #include "act/newest_point.h"
 #include "act/orders/acknowledged.h"
-#include "base/net/address.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -55,31 +52,6 @@ static int64_t crew_patience_ns(const struct launch_crew *crew)
 
 /* ---- who we are ---- */
 
-/* The address by which the controller's machine sees us: others reach us there, too. */
-static int crew_host_find(const char *control, char *ret, size_t room, struct err *err)
-{
-    const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
-    CLEAN(fd_clean) int fd = -1;
-    struct addrinfo *found = NULL;
-    struct sockaddr_storage own;
-    socklen_t size = sizeof(own);
-    struct address_url url;
-    int r = -1;
-
-    if (!control || address_url_parse(control, &url) < 0 ||
-        getaddrinfo(url.at.host, "9", &hints, &found) != 0)
-        return err_set(err, -EINVAL, "the address of this node is not known; use --address");
-    fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-        getsockname(fd, (struct sockaddr *)&own, &size) == 0)
-        r = getnameinfo((struct sockaddr *)&own, size, ret, (socklen_t)room, NULL, 0,
-                        NI_NUMERICHOST);
-    freeaddrinfo(found);
-    return r == 0 ? 0
-                  : err_set(err, -EADDRNOTAVAIL,
-                            "the address of this node is not known; use --address");
-}
-
 static int crew_self_init(const struct launch *launch, struct member *self, struct err *err)
 {
     const struct launch_plan *plan = launch->plan;
@@ -103,8 +75,12 @@ static int crew_self_init(const struct launch *launch, struct member *self, stru
         snprintf(self->host, sizeof(self->host), "%s", plan->address);
     else if (job_rendezvous_name(launch->rendezvous)) /* its own address may be of loopback */
         snprintf(self->host, sizeof(self->host), "%.63s", job_rendezvous_name(launch->rendezvous));
-    else
-        r = crew_host_find(getenv("LOCKSTEP_CONTROL"), self->host, sizeof(self->host), err);
+    else if (life_socket_host(getenv("LOCKSTEP_CONTROL"), self->host, sizeof(self->host)) < 0)
+        r = err_set(err, -EADDRNOTAVAIL, "the address of this node is not known; use --address");
+    if (launch->life.fd) {
+        memcpy(self->life_host, launch->life.host, sizeof(self->life_host));
+        self->life_port = launch->life.port;
+    }
     return r < 0 ? r : layout_port(&self->port, err);
 }
 
@@ -144,6 +120,15 @@ const struct layout_place *launch_crew_place(const struct launch *launch)
 uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank)
 {
     return launch->crew ? launch->crew->place.first + rank : rank;
+}
+
+/* Its end was ordered, and no scheduler starts it again under its name. */
+bool launch_crew_is_over(const struct launch *launch)
+{
+    const struct launch_crew *crew = launch->crew;
+
+    return crew_is_set(&crew->end) && crew->end.target == TARGET_RUN &&
+           (!crew->end.argument || !launch->plan->rejoin_ns);
 }
 
 bool launch_crew_leads(const struct launch *launch)
@@ -204,8 +189,10 @@ static void crew_report(struct launch *launch, int64_t now_ns)
     struct err err = { "" };
     int64_t boot_ns = time_boot_ns();
     uint64_t number;
+    bool off = launch_policy_is_off(launch);
 
-    self->news = !crew->beats || state != self->state;
+    self->news = !crew->beats || state != self->state || off != self->off;
+    self->off = off;
     self->state = (uint8_t)state;
     if (state != MEMBER_IDLE)
         self->attempt = launch->run_dir.file.attempt;
@@ -284,7 +271,7 @@ static void crew_move(struct launch *launch, int64_t boot_ns)
     crew->moved_ns = boot_ns;
     crew->acked_ns = 0;
     crew->beats = 0;
-    daemons_move(launch->daemons, job_rendezvous_url(launch->rendezvous),
+    daemons_move(launch->daemons, launch->keeper, job_rendezvous_url(launch->rendezvous),
                  job_rendezvous_leads(launch->rendezvous));
     output_message(launch->output, "the controller is lost; the launchers meet at %s now%s",
                    job_rendezvous_url(launch->rendezvous),

@@ -102,6 +102,13 @@ bool launch_policy_allows(struct launch *launch, char *ret, size_t room)
     return false;
 }
 
+bool launch_policy_is_off(const struct launch *launch)
+{
+    char path[PATH_MAX];
+
+    return launch->plan->act && kill_switch_is_on(path, sizeof(path));
+}
+
 bool launch_policy_ends(const struct launch *launch, int status)
 {
     const struct policy_table *table = launch->plan->table;

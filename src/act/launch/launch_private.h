@@ -12,6 +12,7 @@
 #include "act/keeper/keeper.h"
 #include "act/launch/launch.h"
 #include "act/launcher_log.h"
+#include "act/life_socket.h"
 #include "act/output/output.h"
 #include "act/rank_environment.h"
 #include "act/run_directory.h"
@@ -43,6 +44,7 @@ struct launch {
     char hang[160];            /* why this attempt was ended; "": no hang */
     struct policy_means means; /* as they were sent; mode 0: not yet */
     bool given_up;             /* no further attempt */
+    uint32_t failed_soon;      /* attempts in a row that did not last a minute */
     bool failed;               /* in this attempt */
     uint32_t culprit;          /* of the latest failed attempt */
     int culprit_status;
@@ -65,7 +67,8 @@ struct launch {
     bool keeper_lost_seen, launcher_log_failed;
     int lost_status;
     struct rlimit files; /* of open files, as we found it */
-    struct err starved;  /* why no process can be started as it should; "": they can */
+    struct life_socket life;
+    struct err starved; /* why no process can be started as it should; "": they can */
 };
 
 /* launch.c */
@@ -139,6 +142,7 @@ int launch_crew_status(const struct launch *launch, int own); /* `own`: of what 
 const char *launch_crew_why(const struct launch *launch);     /* NULL: nothing happened elsewhere */
 const struct layout_place *launch_crew_place(const struct launch *launch);
 uint32_t launch_crew_rank(const struct launch *launch, uint32_t rank); /* of the first here: 0 */
+bool launch_crew_is_over(const struct launch *launch);     /* the run, for good; there is a crew */
 bool launch_crew_leads(const struct launch *launch);       /* reports the attempts of the run */
 bool launch_crew_reports_end(const struct launch *launch); /* of the run */
 int64_t launch_crew_mono_ns(const struct launch *launch);  /* by the run's clock */
@@ -150,6 +154,7 @@ void launch_policy_open(struct launch *launch);  /* sends the table */
 void launch_policy_means(struct launch *launch); /* sends what changed: the kill switch, restarts */
 /* Right before something is done: false if the kill switch is on, with the reason. */
 bool launch_policy_allows(struct launch *launch, char *ret, size_t room);
+bool launch_policy_is_off(const struct launch *launch);           /* the kill switch is on here */
 bool launch_policy_ends(const struct launch *launch, int status); /* it means: do not restart */
 void launch_policy_print(struct launch *launch, const struct decision *decision);
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_member.h"
@@ -175,7 +176,7 @@ static bool order_site_faults_get(struct json_object *root, struct order_list *l
     return true;
 }
 
-static int order_list_get(struct json_object *root, struct order_list *ret, struct err *err)
+static int order_list_get(struct json_object *root, struct order_list *list, struct err *err)
 {
     struct json_object *orders, *ended;
     int64_t next;
@@ -188,29 +189,32 @@ static int order_list_get(struct json_object *root, struct order_list *ret, stru
         return err_set(err, -EPROTO, "the controller's answer has no orders");
     if (json_object_array_length(orders) > ORDERS_MAX)
         return err_set(err, -EPROTO, "the controller's answer has more than %d orders", ORDERS_MAX);
-    ret->count = 0;
     for (size_t i = 0; i < json_object_array_length(orders); i++) {
-        if (!order_get(json_object_array_get_idx(orders, i), &ret->order[ret->count]))
+        if (!order_get(json_object_array_get_idx(orders, i), &list->order[list->count]))
             return err_set(err, -EPROTO, "order %zu of the controller's answer is malformed", i);
-        ret->count++;
+        list->count++;
     }
-    ret->site_faults = 0;
-    if (!order_site_faults_get(root, ret))
+    if (!order_site_faults_get(root, list))
         return err_set(err, -EPROTO, "the controller's answer names faults that are no checks");
-    ret->next = (uint64_t)next;
-    ret->ended = ended && json_object_get_boolean(ended);
+    list->next = (uint64_t)next;
+    list->ended = ended && json_object_get_boolean(ended);
     return 0;
 }
 
 int order_list_parse(const void *data, size_t size, struct order_list *ret, struct err *err)
 {
+    CLEAN(free_clean) struct order_list *list = calloc(1, sizeof(*list)); /* large for a stack */
     CLEAN(json_clean) struct json_object *root = NULL;
-    struct json_tokener *tokener = json_tokener_new_ex(8);
+    struct json_tokener *tokener = list ? json_tokener_new_ex(8) : NULL;
+    int result;
 
     if (!tokener)
         return err_nomem(err);
     if (size && size <= BODY_MAX)
         root = json_tokener_parse_ex(tokener, data, (int)size);
     json_tokener_free(tokener);
-    return order_list_get(root, ret, err);
+    result = order_list_get(root, list, err);
+    if (result == 0)
+        *ret = *list;
+    return result;
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/conf.h"
 #include "base/opt.h"
 #include "base/suggest.h"
 #include "core/clean.h"
@@ -318,28 +317,26 @@ static int policy_read_default(struct policy_table *ret, struct err *err)
     CLEAN(conf_fini) struct conf conf = { 0 };
     int result = conf_parse("default", policy_default, policy_default_size, &conf, err);
 
-    *ret = (struct policy_table){ 0 };
     return result < 0 ? result : policy_read(&conf, ret, err);
 }
 
-int policy_file_parse(const char *file, const void *text, size_t size, struct policy_table *ret,
-                      struct err *err)
+int policy_file_take(const struct conf *conf, struct policy_table *ret, struct err *err)
 {
-    CLEAN(conf_fini) struct conf conf = { 0 };
-    int result = policy_read_default(ret, err);
+    struct policy_table table = { .rows = 0 };
+    int result = policy_read_default(&table, err);
 
-    if (result == 0)
-        result = conf_parse(file, text, size, &conf, err);
-    return result < 0 ? result : policy_read(&conf, ret, err);
+    if (result == 0 && conf)
+        result = policy_read(conf, &table, err);
+    if (result < 0)
+        return result;
+    *ret = table;
+    return 0;
 }
 
 int policy_file_read(const char *path, struct policy_table *ret, struct err *err)
 {
     CLEAN(conf_fini) struct conf conf = { 0 };
-    int result = policy_read_default(ret, err);
+    int result = path ? conf_read(path, &conf, err) : 0;
 
-    if (!path || result < 0)
-        return result;
-    result = conf_read(path, &conf, err);
-    return result < 0 ? result : policy_read(&conf, ret, err);
+    return result < 0 ? result : policy_file_take(path ? &conf : NULL, ret, err);
 }

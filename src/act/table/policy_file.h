@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#include "base/conf.h"
 #include "core/err.h"
 #include "wire/policy_table.h"
 
@@ -18,7 +19,7 @@ extern const size_t policy_default_size;
 
 /* `path` NULL: the default table.  -EINVAL: "FILE:LINE:COLUMN: what is wrong"; -ENOENT, … */
 int policy_file_read(const char *path, struct policy_table *ret, struct err *err);
-int policy_file_parse(const char *file, const void *text, size_t size, struct policy_table *ret,
-                      struct err *err);
+/* Over the default table, which fills what the file does not set; `conf` NULL: that alone. */
+int policy_file_take(const struct conf *conf, struct policy_table *ret, struct err *err);
 
 #endif

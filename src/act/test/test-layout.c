@@ -1,4 +1,4 @@
-/* test-layout.c - which rank is where, and what it is told.
+/* test-layout.c - which rank is where, and which variables it gets.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -472,7 +472,10 @@ static void node_orders_begin(struct node *node)
                                             .node = settings->node,
                                             .kmsg = settings->kmsg,
                                             .sense = settings->sense,
-                                            .verify = settings->verify ? &verify : NULL },
+                                            .verify = settings->verify ? &verify : NULL,
+                                            .is_used = node_has_run,
+                                            .arg = node,
+                                            .repair = settings->repair },
             &node->orders, &err) < 0)
         log_error("orders for this node are not taken: %s", err.text);
 }

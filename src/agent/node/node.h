@@ -34,6 +34,7 @@ struct node_settings {
     const char *kmsg;             /* kernel records; NULL: /dev/kmsg */
     const char *sysroot;          /* stands before /proc, /sys and /dev for sensors; NULL: here */
     bool verify;                  /* checks that the controller orders are run */
+    uint32_t repair;              /* bits of enum action that it may do: reset-gpu, reboot */
     const char *verify_partition; /* of Slurm, whose jobs give way to all others; NULL: none */
 };
 

@@ -36,6 +36,11 @@ struct node_orders {
     bool verified;                 /* it is over, and that is to be written: */
     enum outcome_result verify_result;
     char verify_text[200];
+    struct node_repair repair;
+    char repairs[DECISION_ID]; /* the order that it is for; "": none */
+    bool repaired;             /* it is over, and that is to be written: */
+    enum outcome_result repair_result;
+    char repair_text[200];
 };
 
 static struct orders_now node_orders_now(void)
@@ -140,8 +145,51 @@ static void node_orders_verify_turn(struct node_orders *mine, int64_t now_ns)
         mine->verifies[0] = '\0';
 }
 
+/* ---- reset-gpu, reboot ---- */
+
+static int node_orders_repair(struct node_orders *mine, const struct decision *order,
+                              const struct orders_now *now)
+{
+    char why[120] = "";
+    int result = orders_begin(mine->orders, order, now);
+
+    if (result != 1)
+        return result;
+    if (!(mine->settings.repair >> order->action & 1)) {
+        snprintf(why, sizeof(why), "this node does not allow it (--repair %s)",
+                 action_name(order->action));
+        return orders_finish(mine->orders, order->id, OUTCOME_REFUSED, why, now);
+    }
+    if (mine->settings.is_used && mine->settings.is_used(mine->settings.arg, why, sizeof(why)))
+        return orders_finish(mine->orders, order->id, OUTCOME_NOT_EXECUTED, why, now);
+    log_info("order %s: %s", order->id, action_name(order->action));
+    result = node_repair_begin(&mine->repair, mine->settings.node, order, now->mono_ns);
+    if (result < 0)
+        return orders_finish(mine->orders, order->id, OUTCOME_FAILED, strerror(-result), now);
+    memcpy(mine->repairs, order->id, sizeof(mine->repairs));
+    mine->repaired = false;
+    return 1;
+}
+
+static void node_orders_repair_turn(struct node_orders *mine, int64_t now_ns)
+{
+    struct orders_now now = node_orders_now();
+
+    if (!mine->repaired) {
+        mine->repaired = node_repair_turn(&mine->repair, now_ns, &mine->repair_result,
+                                          mine->repair_text, sizeof(mine->repair_text));
+        if (mine->repaired)
+            log_info("order %s: %s: %s", mine->repairs, outcome_result_name(mine->repair_result),
+                     mine->repair_text);
+    }
+    if (mine->repaired && orders_finish(mine->orders, mine->repairs, mine->repair_result,
+                                        mine->repair_text, &now) == 0)
+        mine->repairs[0] = '\0';
+}
+
 void node_orders_reaped(struct node_orders *mine, pid_t pid, int status)
 {
+    node_repair_reaped(&mine->repair, pid, status);
     if (mine->verify)
         node_verify_reaped(mine->verify, pid, status);
 }
@@ -164,6 +212,11 @@ static int node_orders_take(void *arg, const struct decision *order)
         return strcmp(mine->inspects, order->id) == 0 ? 0 : -EBUSY;
     if (mine->verifies[0])
         return strcmp(mine->verifies, order->id) == 0 ? 0 : -EBUSY;
+    if (mine->repairs[0])
+        return strcmp(mine->repairs, order->id) == 0 ? 0 : -EBUSY;
+    if ((order->action == ACTION_RESET_GPU || order->action == ACTION_REBOOT) &&
+        order->target == TARGET_NODES)
+        return node_orders_repair(mine, order, &now);
     if (order->action == ACTION_INSPECT && order->target == TARGET_NODES)
         return node_orders_inspect(mine, order, &now);
     if (order->action == ACTION_VERIFY && order->target == TARGET_NODES)
@@ -198,6 +251,7 @@ void node_orders_close(struct node_orders *mine)
     order_poll_destroy(mine->poll);
     node_orders_end(mine);
     node_verify_destroy(mine->verify);
+    node_repair_fini(&mine->repair);
     orders_destroy(mine->orders);
     free(mine);
 }
@@ -232,6 +286,7 @@ int node_orders_open(const struct node_orders_settings *settings, struct node_or
     if (!mine)
         return err_nomem(err);
     mine->settings = *settings;
+    mine->settings.verify = NULL; /* the caller's for this call */
     result = path_join(&mine->token_file, settings->state, "node.token", err);
     if (result < 0)
         return result;
@@ -274,4 +329,6 @@ void node_orders_step(struct node_orders *mine, int64_t now_ns)
         node_orders_report(mine);
     if (mine->verifies[0])
         node_orders_verify_turn(mine, now_ns);
+    if (mine->repairs[0])
+        node_orders_repair_turn(mine, now_ns);
 }

@@ -6,6 +6,7 @@
  *
  *   inspect   reads all sensors of the node and sends their checks (inspection.h)
  *   verify    runs the health checks of a stage while nobody uses the node (node_verify.h)
+ *   reset-gpu, reboot    with --repair, and only of a node that we drained (node_repair.h)
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -15,6 +16,7 @@
 #include <sys/types.h>
 
 #include "agent/node/node_facts.h"
+#include "agent/node/node_repair.h"
 #include "agent/node/node_verify.h"
 
 struct node_orders;
@@ -27,6 +29,10 @@ struct node_orders_settings {
     const char *kmsg;                          /* of a test; NULL: this node's */
     bool sense;                                /* sensors may be read */
     const struct node_verify_settings *verify; /* NULL: checks are refused */
+    /* Whether a run is on this node, and which; NULL: that is not known. */
+    bool (*is_used)(void *arg, char *why, size_t room);
+    void *arg;
+    uint32_t repair; /* bits of enum action: what this node's administrator allowed */
 };
 
 int node_orders_open(const struct node_orders_settings *settings, struct node_orders **ret,

@@ -18,8 +18,7 @@ static void environment_run(const struct proc_ref *proc, const void *arg, struct
     struct environment environment = { .node = "-" }; /* the parent sets it */
 
     (void)arg;
-    if (proc_ref_check(proc) < 0 ||
-        environment_collect_at("", proc->dir_fd, &environment, NULL) < 0)
+    if (proc_ref_check(proc) < 0 || environment_collect("", proc->dir_fd, &environment, NULL) < 0)
         return;
     environment.mono_ns = time_mono_ns();
     environment.real_ns = time_real_ns();

@@ -1,4 +1,4 @@
-/* test-assemble-lost.c - what was lost, and what an earlier life has told.
+/* test-assemble-lost.c - what was lost, and what an earlier agent has reported.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,4 +1,4 @@
-/* test-assemble-memory.c - the assembler's memory does not grow with the steps of a rank; shapes are told in each attempt.
+/* test-assemble-memory.c - the assembler's memory does not grow with the steps of a rank; shapes are reported in each attempt.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,6 +1,6 @@
 /* test-sender.c - what goes to the controller when there is no memory for it.
  *
- * The client is played by this program, and realloc() and reallocarray() fail when they are told to.
+ * The client is played by this program, and realloc() and reallocarray() fail when a test asks for it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

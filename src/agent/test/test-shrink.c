@@ -1,4 +1,4 @@
-/* A spool that nobody takes: its oldest steps become few frames, each step is told once, evidence stays.
+/* A spool that no controller takes: its oldest steps become few frames, each step is counted once, evidence stays.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

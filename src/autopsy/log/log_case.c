@@ -154,6 +154,36 @@ static bool log_is_with(const struct log_item *outside, const struct log_item *i
            (!a->real_ns || !b->real_ns || b->real_ns - a->real_ns <= OUTSIDE_NS);
 }
 
+/* Slurm tells of a process that lacked memory when the step ends, behind its word that it cancelled the job, or the shell's that
+ * a process was killed.
+ */
+static bool log_is_for_memory(const struct log_case *of, const struct log_item *item)
+{
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+
+        if (event->kind == LOG_EVENT_ERROR && event->layer == LAYER_HOST_MEMORY &&
+            event->confidence >= 90 && event->log == item->event->log &&
+            event->part == item->event->part && event->line > item->event->line &&
+            event->line <= item->event->line + OUTSIDE_LINES)
+            return true;
+    }
+    return false;
+}
+
+/* A process that a shell calls killed, where the scheduler tells shortly behind it that one lacked memory, lacked memory. */
+static void log_prefer_memory(struct log_case *of)
+{
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *event = of->item[i].event;
+
+        if (event->kind == LOG_EVENT_SIGNAL && event->layer == LAYER_UNKNOWN &&
+            strncmp(event->cause, "killed", 6) == 0 && event->rank == LOG_EVENT_NO_RANK &&
+            log_is_for_memory(of, &of->item[i]))
+            of->item[i].strength = LOG_NO_CAUSE;
+    }
+}
+
 /* What is killed after the job was cancelled was killed by that. */
 static void log_prefer_outside(struct log_case *of)
 {
@@ -161,6 +191,13 @@ static void log_prefer_outside(struct log_case *of)
 
     for (size_t i = 0; i < of->items && !outside; i++)
         outside = of->item[i].event->kind == LOG_EVENT_OUTSIDE ? &of->item[i] : NULL;
+    if (outside && strstr(outside->event->cause, "cancelled") && log_is_for_memory(of, outside)) {
+        for (size_t i = 0; i < of->items; i++) {
+            if (of->item[i].event->kind == LOG_EVENT_OUTSIDE)
+                of->item[i].strength = LOG_NO_CAUSE;
+        }
+        return;
+    }
     for (size_t i = 0; i < of->items && outside; i++) {
         struct log_item *item = &of->item[i];
         const struct log_event *event = item->event;
@@ -249,7 +286,7 @@ static int log_case_init(struct log_case *of, const struct logs *logs, const cha
     for (size_t i = 0; i < logs->events; i++) {
         const struct log_event *event = &logs->event[i];
 
-        if (event->kind >= LOG_EVENT_IDENTITY || !log_is_of_its_time(of, event))
+        if (event->kind >= LOG_EVENT_IDENTITY || event->mention || !log_is_of_its_time(of, event))
             continue;
         of->item[of->items++] = (struct log_item){
             .event = event,
@@ -266,6 +303,7 @@ static int log_case_init(struct log_case *of, const struct logs *logs, const cha
     log_doubt_undated(of);
     qsort(of->item, of->items, sizeof(*of->item), log_by_time);
     log_prefer_outside(of);
+    log_prefer_memory(of);
     log_count_ends(of);
     return 0;
 }

@@ -278,6 +278,24 @@ static uint32_t log_rank_of_error(const struct log_case *of, const struct log_it
     return rank;
 }
 
+/* A process that lacked memory, by the scheduler: the only rank that was killed, in the same log. */
+static uint32_t log_rank_of_kill(const struct log_case *of, const struct log_item *item)
+{
+    uint32_t rank = LOG_EVENT_NO_RANK;
+
+    for (size_t i = 0; i < of->items; i++) {
+        const struct log_event *other = of->item[i].event;
+
+        if ((other->kind != LOG_EVENT_EXIT && other->kind != LOG_EVENT_ROOT) ||
+            other->log != item->event->log || other->value != -SIGKILL)
+            continue;
+        if (other->rank == LOG_EVENT_NO_RANK || (rank != LOG_EVENT_NO_RANK && rank != other->rank))
+            return LOG_EVENT_NO_RANK;
+        rank = other->rank;
+    }
+    return rank;
+}
+
 /* A verdict about this item and those that mean the same. */
 static int log_report(struct log_case *of, struct log_item *item)
 {
@@ -308,6 +326,9 @@ static int log_report(struct log_case *of, struct log_item *item)
     }
     if (event->kind == LOG_EVENT_SIGNAL && !verdict->rank_count)
         log_name_rank(verdict, log_rank_of_signal(of, item));
+    if (event->kind == LOG_EVENT_ERROR && event->layer == LAYER_HOST_MEMORY &&
+        strncmp(event->cause, "killed", 6) == 0 && !verdict->rank_count)
+        log_name_rank(verdict, log_rank_of_kill(of, item));
     if (event->kind == LOG_EVENT_ERROR && verdict->kind == VERDICT_CRASH && !verdict->rank_count)
         log_name_rank(verdict, log_rank_of_error(of, item));
     verdict->would_decide =

@@ -29,6 +29,7 @@ struct group_progress {
     const char *group;
     struct log_progress *rank; /* one each */
     size_t ranks;
+    bool several;   /* groups are named, and the lines at hand name none */
     int64_t waited; /* the newest collective in which a rank timed out */
 };
 
@@ -105,6 +106,9 @@ static int progress_read(const struct log_case *of, struct group_progress *group
     group->group = group_of_first(of);
     if (!group->group)
         return 0;
+    for (size_t i = 0; i < of->items && !group->group[0]; i++)
+        group->several |=
+            of->item[i].event->kind == LOG_EVENT_TIMEOUT && of->item[i].event->group[0];
     group->rank = calloc(of->items + 1, sizeof(*group->rank));
     if (!group->rank)
         return -ENOMEM;
@@ -154,6 +158,8 @@ static int log_name_behind(const struct group_progress *group, struct verdict *v
 {
     size_t behind = 0, known = 0;
 
+    if (group->several)
+        return 0; /* numbers of different groups */
     for (size_t i = 0; i < group->ranks; i++) {
         known += group->rank[i].seq != LOG_EVENT_NO_NUMBER;
         behind += group->rank[i].seq != LOG_EVENT_NO_NUMBER && group->rank[i].seq < group->waited;

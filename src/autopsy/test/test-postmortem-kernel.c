@@ -1,4 +1,4 @@
-/* test-postmortem-kernel.c - lines of kernel logs beside what was said about a run: which join, and which do not.
+/* test-postmortem-kernel.c - lines of kernel logs beside the verdicts of a run: which join, and which do not.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

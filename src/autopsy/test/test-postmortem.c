@@ -1,4 +1,4 @@
-/* test-postmortem.c - small jobs by hand: who is named, who is not, and what is said.
+/* test-postmortem.c - small jobs by hand: which ranks are named, which are not, and the text of the verdict.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

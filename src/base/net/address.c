@@ -55,8 +55,8 @@ int address_parse(const char *text, size_t size, struct address *ret)
 {
     const char *end = text + size, *host = text, *host_end, *rest;
     bool brackets = size && text[0] == '[';
+    struct address address = { .has_port = false };
 
-    *ret = (struct address){ 0 };
     if (brackets) {
         host_end = memchr(text, ']', size);
         if (!host_end)
@@ -68,29 +68,31 @@ int address_parse(const char *text, size_t size, struct address *ret)
         if (!rest)
             rest = host_end = end;
     }
-    if (address_host_copy(host, (size_t)(host_end - host), brackets, ret->host) < 0)
+    if (address_host_copy(host, (size_t)(host_end - host), brackets, address.host) < 0)
         return -EINVAL;
-    if (rest == end)
-        return 0;
-    ret->has_port = true;
-    return *rest == ':' ? address_port_parse(rest + 1, (size_t)(end - rest - 1), &ret->port)
-                        : -EINVAL;
+    if (rest < end) {
+        if (*rest != ':' ||
+            address_port_parse(rest + 1, (size_t)(end - rest - 1), &address.port) < 0)
+            return -EINVAL;
+        address.has_port = true;
+    }
+    *ret = address;
+    return 0;
 }
 
 int address_url_parse(const char *text, struct address_url *ret)
 {
-    size_t size = strlen(text), scheme;
+    struct address_url url = { .tls = strncmp(text, "https://", 8) == 0, .size = strlen(text) };
+    size_t scheme = url.tls ? 8 : 7;
 
-    ret->tls = strncmp(text, "https://", 8) == 0;
-    scheme = ret->tls ? 8 : 7;
-    if (!ret->tls && strncmp(text, "http://", 7) != 0)
+    if (!url.tls && strncmp(text, "http://", 7) != 0)
         return -EINVAL;
-    while (size > scheme && text[size - 1] == '/')
-        size--;
-    ret->size = size;
-    if (address_parse(text + scheme, size - scheme, &ret->at) < 0 ||
-        (ret->at.has_port && ret->at.port == 0))
+    while (url.size > scheme && text[url.size - 1] == '/')
+        url.size--;
+    if (address_parse(text + scheme, url.size - scheme, &url.at) < 0 ||
+        (url.at.has_port && url.at.port == 0))
         return -EINVAL;
+    *ret = url;
     return 0;
 }
 

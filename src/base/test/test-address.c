@@ -72,12 +72,15 @@ static void refuses_everything_else(void **state)
         "a\nb",
         "\xe2\x80\xae:1",
     };
-    struct address at;
+    struct address at, before;
 
     (void)state;
+    memset(&at, 0x5a, sizeof(at));
+    before = at;
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_int_equal(address_parse(bad[i], strlen(bad[i]), &at), -EINVAL);
     assert_int_equal(address_parse("a\0b", 3, &at), -EINVAL);
+    assert_memory_equal(&at, &before, sizeof(at)); /* outputs are set only on success */
 }
 
 static void reads_urls_without_a_path(void **state)
@@ -87,7 +90,7 @@ static void reads_urls_without_a_path(void **state)
         "HTTP://a",  "http://a/b", "http://a:80/b", "http://u@a", "http://a:0", "http://a:99999",
         "http://a:", "http://a?b", "http://a#b",    " http://a",  "http://a ",
     };
-    struct address_url url;
+    struct address_url url, before;
 
     (void)state;
     assert_int_equal(address_url_parse("http://a:80", &url), 0);
@@ -97,8 +100,10 @@ static void reads_urls_without_a_path(void **state)
     assert_true(url.tls);
     assert_string_equal(url.at.host, "::1");
     assert_int_equal(url.size, strlen("https://[::1]:8787"));
+    memcpy(&before, &url, sizeof(url));
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_int_equal(address_url_parse(bad[i], &url), -EINVAL);
+    assert_memory_equal(&url, &before, sizeof(url));
 }
 
 static void listens_where_it_is_told(void **state)

@@ -135,7 +135,7 @@ static int manifest_tensor_get(struct reader *in, uint64_t *at, struct ckpt_tens
     if (result < 0)
         return -EPROTO;
     if (tensor->begin != *at || tensor->end < tensor->begin || tensor->end - tensor->begin != bytes)
-        return err_set(err, -EPROTO, "does not lie behind the tensor before it");
+        return err_set(err, -EPROTO, "is not behind the tensor before it");
     *at = tensor->end;
     return 0;
 }

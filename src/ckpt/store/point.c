@@ -22,6 +22,9 @@
 #include "core/hash.h"
 #include "core/text.h"
 
+#define COPIED_TEXT "%016" PRIx64 "\n"
+#define COPIED_BYTES 48
+
 static const char verified_magic[8] = { 'L', 'S', 'C', 'K', 'V', 'E', 'R', 'I' };
 static const char partly_magic[8] = { 'L', 'S', 'C', 'K', 'V', 'E', 'R', 'P' };
 
@@ -121,28 +124,41 @@ int point_mark_verified(int point_fd, uint32_t rank, const struct ckpt_digest *m
     return result;
 }
 
-int point_mark_copied(int point_fd, const char *place, uint64_t job, struct err *err)
+int point_mark_copied(int point_fd, const char *place, uint64_t job, uint64_t took_us,
+                      struct err *err)
 {
     struct buf bytes = { .data = NULL };
-    char line[32], temporary[32];
+    char text[COPIED_BYTES], temporary[32];
     int result;
 
+    if (!took_us && point_was_copied(point_fd, place, job, NULL)) /* which may know it */
+        return 0;
     snprintf(temporary, sizeof(temporary), "%s.tmp", place);
-    buf_put(&bytes, line, (size_t)snprintf(line, sizeof(line), "%016" PRIx64 "\n", job));
+    buf_put(&bytes, text,
+            (size_t)snprintf(text, sizeof(text), COPIED_TEXT "%" PRIu64 "\n", job, took_us));
     result = small_file_replace(point_fd, place, temporary, &bytes, err);
     buf_fini(&bytes);
     return result;
 }
 
-bool point_was_copied(int point_fd, const char *place, uint64_t job)
+bool point_was_copied(int point_fd, const char *place, uint64_t job, uint64_t *ret_us)
 {
     struct buf bytes = { .data = NULL };
-    char line[32];
-    bool good = small_file_read(point_fd, place, sizeof(line), &bytes, NULL) == 0 &&
-                (size_t)snprintf(line, sizeof(line), "%016" PRIx64 "\n", job) == bytes.size &&
-                memcmp(line, bytes.data, bytes.size) == 0;
+    char text[COPIED_BYTES + 1], *end;
+    size_t size = (size_t)snprintf(text, sizeof(text), COPIED_TEXT, job);
+    uint64_t us = 0;
+    bool good = small_file_read(point_fd, place, COPIED_BYTES, &bytes, NULL) == 0 &&
+                bytes.size >= size && memcmp(text, bytes.data, size) == 0;
 
+    if (good && bytes.size > size) { /* a mark of an earlier version has no second line */
+        snprintf(text, sizeof(text), "%.*s", (int)(bytes.size - size),
+                 (const char *)bytes.data + size);
+        us = strtoull(text, &end, 10);
+        good = text[0] >= '0' && text[0] <= '9' && strcmp(end, "\n") == 0;
+    }
     buf_fini(&bytes);
+    if (good && ret_us)
+        *ret_us = us;
     return good;
 }
 
@@ -271,8 +287,8 @@ static void point_sums_set(int fd, const struct commit *commit, bool marks, stru
     point->ranks = commit->group;
     point->bytes = 0;
     point->read_back = marks;
-    point->on_peer = marks && point_was_copied(fd, POINT_PEER, commit->job);
-    point->in_store = marks && point_was_copied(fd, POINT_STORE, commit->job);
+    point->on_peer = marks && point_was_copied(fd, POINT_PEER, commit->job, NULL);
+    point->in_store = marks && point_was_copied(fd, POINT_STORE, commit->job, NULL);
     point->parts = 0;
     for (uint32_t i = 0; i < commit->group; i++) {
         uint32_t parts = point->read_back ? point_rank_parts(fd, &commit->rank[i]) : 0;

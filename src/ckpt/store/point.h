@@ -127,10 +127,12 @@ uint32_t point_rank_parts(int point_fd, const struct commit_rank *rank);
 #define POINT_FAILED "failed"
 void point_failure_read(int point_fd, uint32_t rank, char *out, size_t room);
 
-/* The mark that another place has the point, too; it names the start of the job. */
+/* The mark that another place has the point, too; it names the start of the job, and what the copy took: 0 if that is not known. */
 #define POINT_PEER "PEER"
 #define POINT_STORE "STORE"
-int point_mark_copied(int point_fd, const char *place, uint64_t job, struct err *err);
-bool point_was_copied(int point_fd, const char *place, uint64_t job);
+int point_mark_copied(int point_fd, const char *place, uint64_t job, uint64_t took_us,
+                      struct err *err);
+/* `ret_us` may be NULL. */
+bool point_was_copied(int point_fd, const char *place, uint64_t job, uint64_t *ret_us);
 
 #endif

@@ -22,6 +22,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+#define MISSING_NAMED 8 /* ranks that a text names */
+
 /* The name is known before it is made.  Where everyone may make it, another user's directory would let that user replace
  * what we write.  To a server that squashes root, root is nobody.
  */
@@ -180,6 +182,68 @@ static int publish_rank_read(const struct publish *publish, uint32_t number,
     return result;
 }
 
+/* A directory is listed from its begin. */
+static DIR *publish_list(const struct publish *publish)
+{
+    return fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
+}
+
+/* -ECANCELED if the entry says that a rank cannot save it; else 1 and the rank if it is that of a manifest; else 0. */
+static int publish_entry_read(const struct publish *publish, const char *entry, uint32_t *ret_rank,
+                              struct err *err)
+{
+    char name[64], why[256], *end;
+
+    if (strncmp(entry, "rank-", 5) != 0)
+        return 0;
+    *ret_rank = (uint32_t)strtoul(entry + 5, &end, 10);
+    if (strcmp(end, "." POINT_FAILED) == 0) {
+        point_failure_read(publish->fd, *ret_rank, why, sizeof(why));
+        return err_set(err, -ECANCELED, "%s", why);
+    }
+    point_rank_name(*ret_rank, "manifest", name, sizeof(name));
+    return strcmp(name, entry) == 0;
+}
+
+int publish_failure_look(const struct publish *publish, struct err *err)
+{
+    CLEAN(dir_clean) DIR *dir = publish_list(publish);
+    const struct dirent *entry;
+    int result = 0;
+
+    while (dir && result >= 0 && (entry = readdir(dir))) {
+        uint32_t rank;
+
+        result = publish_entry_read(publish, entry->d_name, &rank, err);
+    }
+    return MIN(result, 0);
+}
+
+void publish_missing_text(const struct publish *publish, char *out, size_t room)
+{
+    CLEAN(free_clean) bool *there = calloc(publish->world, sizeof(*there));
+    CLEAN(dir_clean) DIR *dir = publish_list(publish);
+    const struct dirent *entry;
+    uint32_t rank, count = 0, named = 0;
+    size_t used = 0;
+
+    while (dir && there && (entry = readdir(dir))) {
+        if (publish_entry_read(publish, entry->d_name, &rank, NULL) == 1 && rank < publish->world)
+            there[rank] = true;
+    }
+    for (rank = 0; there && rank < publish->world; rank++)
+        count += there[rank];
+    snprintf(out, room, "%" PRIu32 " of %" PRIu32 " ranks",
+             publish->group - MIN(count, publish->group), publish->group);
+    if (publish->group < publish->world || publish->group - count > MISSING_NAMED || !there)
+        return; /* which ranks a node has is not known here */
+    for (rank = 0; rank < publish->world; rank++) {
+        if (!there[rank] && used < room)
+            used += (size_t)snprintf(out + used, room - used, "%s%" PRIu32,
+                                     named++ ? ", " : "rank ", rank);
+    }
+}
+
 static int publish_number_compare(const void *a, const void *b)
 {
     const struct commit_rank *left = a, *right = b;
@@ -190,26 +254,19 @@ static int publish_number_compare(const void *a, const void *b)
 /* The ranks whose manifests are there; -EAGAIN: not all of them. */
 static int publish_ranks_find(const struct publish *publish, struct commit *commit, struct err *err)
 {
-    CLEAN(dir_clean) DIR *dir = fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
+    CLEAN(dir_clean) DIR *dir = publish_list(publish);
     const struct dirent *entry;
-    char why[256];
     uint32_t count = 0;
 
     if (!dir)
         return err_set(err, -errno, "%s: %m", publish->part);
     while ((entry = readdir(dir))) {
         uint32_t number;
-        char name[64], *end;
+        int is = publish_entry_read(publish, entry->d_name, &number, err);
 
-        if (strncmp(entry->d_name, "rank-", 5) != 0)
-            continue;
-        number = (uint32_t)strtoul(entry->d_name + 5, &end, 10);
-        if (strcmp(end, "." POINT_FAILED) == 0) {
-            point_failure_read(publish->fd, number, why, sizeof(why));
-            return err_set(err, -ECANCELED, "%s", why);
-        }
-        point_rank_name(number, "manifest", name, sizeof(name));
-        if (strcmp(name, entry->d_name) != 0)
+        if (is < 0)
+            return is;
+        if (is == 0)
             continue;
         if (!ARRAY_FIT_ZERO(commit->rank, commit->rank_room, count + 1))
             return err_nomem(err);
@@ -222,6 +279,20 @@ static int publish_ranks_find(const struct publish *publish, struct commit *comm
                        publish->group);
     qsort(commit->rank, count, sizeof(*commit->rank), publish_number_compare);
     return 0;
+}
+
+/* Another rank may be first: its COMMIT says the same.  So a file system without hard links, such as vfat or an object store that is
+ * mounted, needs none.
+ */
+static int publish_commit_link(const struct publish *publish, const char *temporary,
+                               struct err *err)
+{
+    if (linkat(publish->fd, temporary, publish->fd, "COMMIT", 0) == 0 || errno == EEXIST)
+        return 0;
+    if ((errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK) &&
+        renameat(publish->fd, temporary, publish->fd, "COMMIT") == 0)
+        return 0;
+    return err_set(err, -errno, "COMMIT: %m");
 }
 
 static int publish_commit_write(const struct publish *publish, struct err *err)
@@ -242,9 +313,8 @@ static int publish_commit_write(const struct publish *publish, struct err *err)
         result = bytes.failed
                      ? err_nomem(err)
                      : small_file_create(publish->fd, temporary, bytes.data, bytes.size, err);
-        if (result == 0 && linkat(publish->fd, temporary, publish->fd, "COMMIT", 0) < 0 &&
-            errno != EEXIST) /* another rank was first: its COMMIT says the same */
-            result = err_set(err, -errno, "COMMIT: %m");
+        if (result == 0)
+            result = publish_commit_link(publish, temporary, err);
         unlinkat(publish->fd, temporary, 0);
     }
     buf_fini(&bytes);

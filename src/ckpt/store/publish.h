@@ -32,5 +32,9 @@ void publish_fail(const struct publish *publish, const char *why);
 void publish_give_up(const struct publish *publish, const char *why);
 /* 1: the point is committed and has its name; 0: ranks are missing; -ECANCELED: one of them cannot save it. */
 int publish_try(const struct publish *publish, struct err *err);
+/* -ECANCELED: a rank cannot save it, so that writing this one's part is of no use. */
+int publish_failure_look(const struct publish *publish, struct err *err);
+/* The ranks that have not saved it: "rank 3 and 5", "4 of 8 ranks". */
+void publish_missing_text(const struct publish *publish, char *out, size_t room);
 
 #endif

@@ -177,13 +177,13 @@ int peer_get(struct peer *peer, const struct peer_range *range, struct buf *ret,
     return result;
 }
 
-int peer_copied(struct peer *peer, struct peer_point point, struct err *err)
+int peer_copied(struct peer *peer, struct peer_point point, uint64_t took_us, struct err *err)
 {
     struct buf body = { .data = NULL };
     char path[128];
 
-    snprintf(path, sizeof(path), "/v1/points/%" PRIu64 "-%016" PRIx64 "/copied", point.step,
-             point.job);
+    snprintf(path, sizeof(path), "/v1/points/%" PRIu64 "-%016" PRIx64 "/copied?us=%" PRIu64,
+             point.step, point.job, took_us);
     buf_put(&body, "\n", 1);
     return peer_call(peer, path, &body, err);
 }

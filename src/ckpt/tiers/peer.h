@@ -2,7 +2,7 @@
  *
  *     GET  /v1/points                                  lines "STEP JOB", verified points, newest first; JOB in 16 hex digits
  *     GET  /v1/points/STEP-JOB/NAME?at=N&bytes=M       of a file of the point, at most 4 MiB; fewer at its end
- *     POST /v1/points/STEP-JOB/copied                  the caller has committed and verified it
+ *     POST /v1/points/STEP-JOB/copied?us=N             the caller has committed and verified it
  *
  * Each request has a bearer token.  Certificates and clear text: as everywhere (base/client.h).
  *
@@ -42,7 +42,8 @@ struct peer_range {
 
 /* -ENOENT: the node does not have it any more. */
 int peer_get(struct peer *peer, const struct peer_range *range, struct buf *ret, struct err *err);
-int peer_copied(struct peer *peer, struct peer_point point, struct err *err);
+/* `took_us`: for as long as the copy took; 0: not known. */
+int peer_copied(struct peer *peer, struct peer_point point, uint64_t took_us, struct err *err);
 
 /* The list as it comes.  -EPROTO: it is none. */
 int peer_points_parse(const char *text, size_t size, struct peer_point *ret, size_t room,

@@ -214,10 +214,14 @@ static void serve_copied(const struct peer_server *server, const struct serve_na
                          struct http_exchange *exchange)
 {
     CLEAN(fd_clean) int fd = serve_point_open(server, name->point);
+    const char *took = http_query(exchange, "us");
+    uint64_t took_us = 0;
 
-    if (fd < 0)
+    if (took && !serve_number(took, INT64_MAX, &took_us))
+        serve_answer(exchange, 400, "expected us=N\n");
+    else if (fd < 0)
         serve_answer(exchange, 404, "no such point\n");
-    else if (point_mark_copied(fd, POINT_PEER, name->point.job, NULL) < 0)
+    else if (point_mark_copied(fd, POINT_PEER, name->point.job, took_us, NULL) < 0)
         serve_answer(exchange, 500, "the mark cannot be written\n");
     else
         serve_answer(exchange, 200, "");

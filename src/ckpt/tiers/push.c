@@ -16,6 +16,7 @@
 #include "ckpt/tiers/xml_text.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "core/time.h"
 
 #define KEY_MAX 1024
 #define PARTS_MAX 10000 /* of one object, by the store's rules */
@@ -176,7 +177,7 @@ static int push_upload_begin(struct push_file *file, struct err *err)
                                                               request.answer.size },
                                        "UploadId", file->upload, sizeof(file->upload))))
             result =
-                err_set(err, -EREMOTEIO, "%s: the store gave no number of the upload", file->key);
+                err_set(err, -EREMOTEIO, "%s: the answer of the store has no upload id", file->key);
         buf_fini(&request.answer);
     }
     if (result < 0)
@@ -356,8 +357,14 @@ static int push_rank_send(struct push_run *run, const struct commit *commit, uin
     return result < 0 ? result : push_small_send(run, name, CKPT_MANIFEST_MAX, err);
 }
 
+static uint64_t push_us(int64_t begin_ns)
+{
+    return (uint64_t)((time_mono_ns() - begin_ns) / NS_PER_US);
+}
+
 int push_point(int dir_fd, const struct point *point, struct push *push, struct err *err)
 {
+    int64_t begin_ns = time_mono_ns();
     CLEAN(fd_clean) int fd = point_open(dir_fd, point, err);
     struct push_run run = { .push = push, .point_fd = fd, .bytes = point->bytes };
     struct commit commit = { .step = 0 };
@@ -379,6 +386,8 @@ int push_point(int dir_fd, const struct point *point, struct push *push, struct 
         result = push_is_there(push, key, size, err);
     if (result == 1)
         push->kept_bytes = point->bytes;
+    if (result == 1 && !push->dry_run && !point->in_store) /* its sender died before it said so */
+        point_mark_copied(fd, POINT_STORE, commit.job, 0, NULL);
     if (result != 0 || push->dry_run) {
         commit_fini(&commit);
         return MIN(result, 0);
@@ -388,7 +397,8 @@ int push_point(int dir_fd, const struct point *point, struct push *push, struct 
     if (result == 0)
         result = push_small_send(&run, "COMMIT", CKPT_COMMIT_MAX, err);
     if (result == 0)
-        point_mark_copied(fd, POINT_STORE, commit.job, NULL); /* a directory may be read-only */
+        point_mark_copied(fd, POINT_STORE, commit.job, push_us(begin_ns),
+                          NULL); /* a directory may be read-only */
     commit_fini(&commit);
     return result < 0 ? result : 1;
 }

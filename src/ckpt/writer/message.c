@@ -15,7 +15,7 @@
 #include "core/text.h"
 
 static const char magic[4] = { 'L', 'S', 'C', 'W' };
-#define VERSION 6
+#define VERSION 7
 
 static void message_hello_put(const struct message_hello *hello, struct buf *out)
 {
@@ -28,10 +28,21 @@ static void message_hello_put(const struct message_hello *hello, struct buf *out
     buf_put_u32(out, hello->no_verify);
     buf_put_u32(out, hello->hold_s);
     buf_put_u32(out, hello->verify_parts);
+    buf_put_u32(out, hello->commit_s);
     buf_put_u64(out, hello->job);
     buf_put_u64(out, hello->bytes_per_s);
     buf_put_u64(out, hello->keep_every);
     buf_put_u64(out, hello->image_bytes);
+}
+
+static void message_skip_put(const struct message_skip *skip, struct buf *out)
+{
+    buf_put_u32(out, skip->rank);
+    buf_put_u32(out, skip->world);
+    buf_put_u32(out, skip->group);
+    buf_put_u64(out, skip->job);
+    buf_put_u64(out, skip->step);
+    buf_put_str(out, skip->why);
 }
 
 static const size_t figures[] = {
@@ -88,6 +99,9 @@ void message_encode(const struct message *message, struct buf *out)
     case MESSAGE_COMPLETE:
         buf_put_u64(out, message->complete.step);
         break;
+    case MESSAGE_SKIP:
+        message_skip_put(&message->skip, out);
+        break;
     case MESSAGE_BYE:
         break;
     }
@@ -104,6 +118,7 @@ static bool message_hello_get(struct reader *in, struct message_hello *hello)
     hello->no_verify = reader_get_u32(in);
     hello->hold_s = reader_get_u32(in);
     hello->verify_parts = reader_get_u32(in);
+    hello->commit_s = reader_get_u32(in);
     hello->job = reader_get_u64(in);
     hello->bytes_per_s = reader_get_u64(in);
     hello->keep_every = reader_get_u64(in);
@@ -111,7 +126,7 @@ static bool message_hello_get(struct reader *in, struct message_hello *hello)
     return !in->bad && hello->rank < hello->world && hello->world <= CKPT_RANKS_MAX &&
            hello->group > 0 && hello->group <= hello->world && hello->images > 0 &&
            hello->images <= 2 && hello->deadline_s <= 86400 && hello->hold_s <= 86400 &&
-           hello->verify_parts <= CKPT_PARTS_MAX && hello->image_bytes > 0 &&
+           hello->verify_parts <= CKPT_PARTS_MAX && hello->commit_s > 0 && hello->image_bytes > 0 &&
            hello->image_bytes <= UINT64_C(1) << 61 && hello->image_bytes % CKPT_PAGE == 0;
 }
 
@@ -125,6 +140,19 @@ static bool message_save_get(struct reader *in, struct message_save *save)
     save->copy_ns = reader_get_u64(in);
     return !in->bad && save->image < 2 && save->draft_at % CKPT_PAGE == 0 &&
            save->draft_at <= UINT64_C(1) << 61 && save->draft_bytes <= UINT64_C(1) << 30;
+}
+
+static bool message_skip_get(struct reader *in, struct message_skip *skip)
+{
+    skip->rank = reader_get_u32(in);
+    skip->world = reader_get_u32(in);
+    skip->group = reader_get_u32(in);
+    skip->job = reader_get_u64(in);
+    skip->step = reader_get_u64(in);
+    reader_get_str(in, skip->why, sizeof(skip->why));
+    skip->why[text_clean(skip->why, strlen(skip->why), false)] = '\0';
+    return !in->bad && skip->rank < skip->world && skip->world <= CKPT_RANKS_MAX &&
+           skip->group > 1 && skip->group <= skip->world && skip->step != UINT64_MAX;
 }
 
 static bool message_event_get(struct reader *in, struct message_event *event)
@@ -167,6 +195,8 @@ int message_parse(const void *data, size_t size, struct message *ret, struct err
     else if (type == MESSAGE_COMPLETE) {
         made.complete.step = reader_get_u64(&in);
         good = !in.bad;
+    } else if (type == MESSAGE_SKIP) {
+        good = message_skip_get(&in, &made.skip);
     } else if (type == MESSAGE_BYE) {
         good = true;
     }

@@ -25,6 +25,8 @@ enum message_type {
     MESSAGE_EVENT = 3,
     MESSAGE_COMPLETE = 4,
     MESSAGE_BYE = 5, /* the trainer closes the engine: nobody needs its memory */
+    MESSAGE_SKIP =
+        6, /* this rank does not save a step: the others need not wait for it; with the directory, as there may be no hello */
 };
 
 struct message_hello {
@@ -32,6 +34,7 @@ struct message_hello {
     uint32_t
         hold_s; /* for how long the last image stays in memory if the trainer dies; 0: not at all */
     uint32_t verify_parts; /* 0: as the file system suggests */
+    uint32_t commit_s;     /* for how long a save waits for those of other ranks */
     uint64_t job, bytes_per_s, keep_every;
     uint64_t image_bytes; /* of one image in the arena, its draft included */
 };
@@ -68,6 +71,12 @@ struct message_event {
     struct message_figures figures; /* written, verified */
 };
 
+struct message_skip {
+    uint32_t rank, world, group;
+    uint64_t job, step;
+    char why[200];
+};
+
 struct message_complete {
     uint64_t step; /* all ranks of the job have verified its point */
 };
@@ -79,6 +88,7 @@ struct message {
         struct message_save save;
         struct message_event event;
         struct message_complete complete;
+        struct message_skip skip;
     };
 };
 

@@ -28,6 +28,7 @@
 #include "ckpt/writer/hold_image.h"
 #include "ckpt/writer/message.h"
 #include "ckpt/writer/replica_check.h"
+#include "ckpt/writer/skipped_step.h"
 #include "ckpt/writer/store_image.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -39,6 +40,7 @@
 #define UNCHANGED_WARNINGS 3
 #define SHARED_PARTS 8
 #define LOOK_MOST_NS (1 * NS_PER_S)
+#define COMMIT_STORES 4 /* times what this rank's own part took, the others may take */
 
 enum save_stage {
     SAVE_COMMITS = 1, /* waits for the other ranks */
@@ -82,7 +84,8 @@ struct writer {
     int64_t store_ns;    /* how long the last image took */
     bool ended;          /* the trainer is gone */
     int64_t deadline_ns; /* INT64_MAX: none yet */
-    int failed;          /* -errno of what was not written; its reason was printed */
+    struct skipped_step skipped;
+    int failed; /* -errno of what was not written; its reason was printed */
     uint64_t failed_step;
 };
 
@@ -311,6 +314,8 @@ static int save_store(struct writer *writer, const struct message_save *message,
                           .again = writer->failed && writer->failed_step == message->step };
     result = publish_open(&save->publish, err);
     if (result == 0)
+        result = publish_failure_look(&save->publish, err);
+    if (result == 0)
         result = store_image(&store, save->io, sizeof(save->io), err);
     if (result == 0)
         result = publish_manifest(&save->publish, &save->manifest, &save->digest, err);
@@ -319,14 +324,31 @@ static int save_store(struct writer *writer, const struct message_save *message,
     return result;
 }
 
+/* What it has written stays: another rank may be about to commit it. */
+static void save_time_out(struct writer *writer, const struct save *save)
+{
+    struct err err = { "" };
+    char missing[128];
+
+    publish_missing_text(&save->publish, missing, sizeof(missing));
+    err_set(&err, -ETIMEDOUT, "%s did not save it within %.0f s", missing,
+            (double)(time_mono_ns() - save->stored_ns) / 1e9);
+    save_fail(writer, save->number, save->publish.step, -ETIMEDOUT, &err);
+}
+
+static bool save_is_late(const struct writer *writer, const struct save *save)
+{
+    return time_mono_ns() - save->stored_ns > (int64_t)writer->hello.commit_s * NS_PER_S +
+                                                  COMMIT_STORES * (int64_t)save->figures.store_ns;
+}
+
 /* The oldest: the other ranks did not follow.  One that is committed is not read back; newer ones are. */
 static void save_give_up(struct writer *writer)
 {
     const struct save *save = &writer->save[0];
-    struct err err = { "other ranks did not save it in time" };
 
     if (save->stage == SAVE_COMMITS)
-        save_fail(writer, save->number, save->publish.step, -ETIMEDOUT, &err);
+        save_time_out(writer, save);
     save_drop(writer, 0);
 }
 
@@ -337,6 +359,7 @@ static void save_take(struct writer *writer, const struct message_save *message)
     int64_t begin_ns;
     int result;
 
+    skipped_step_settle(&writer->skipped, message->step);
     for (unsigned i = 0; i < writer->saves; i++)
         writer->save[i].passed += writer->save[i].stage == SAVE_VERIFIES;
     if (writer->saves == SAVES)
@@ -360,7 +383,10 @@ static void save_take(struct writer *writer, const struct message_save *message)
     save->figures.copy_ns = message->copy_ns;
     save->figures.store_ns = (uint64_t)writer->store_ns;
     if (result < 0) {
-        publish_fail(&save->publish, err.text);
+        if (result == -ECANCELED)
+            publish_give_up(&save->publish, err.text);
+        else
+            publish_fail(&save->publish, err.text);
         save_fail(writer, message->number, message->step, result, &err);
         save_drop(writer, writer->saves - 1);
     }
@@ -394,7 +420,10 @@ static void save_commit(struct writer *writer, unsigned i)
     struct err err = { "" };
     int result = publish_try(&save->publish, &err);
 
-    if (result == 0) {
+    if (result == 0 && save_is_late(writer, save)) {
+        save_time_out(writer, save);
+        save_drop(writer, i);
+    } else if (result == 0) {
         save->pause_ns = MIN(save->pause_ns * 2, LOOK_MOST_NS);
     } else if (result < 0) {
         if (result == -ECANCELED)
@@ -531,7 +560,7 @@ static void save_verify(struct writer *writer, unsigned i)
 /* Commits what can be; reads one back when nothing else is to do.  Returns how long to wait for messages. */
 static int writer_work(struct writer *writer, bool idle)
 {
-    int64_t pause_ns = INT64_MAX;
+    int64_t pause_ns = skipped_step_look(&writer->skipped);
 
     for (unsigned i = 0; i < writer->saves; i++) {
         unsigned before = writer->saves;
@@ -585,8 +614,11 @@ static int writer_message(struct writer *writer, struct err *err)
     } else if (result == 1 && message.type == MESSAGE_COMPLETE) {
         writer->complete = MAX(writer->complete, message.complete.step);
         writer_retain(writer);
+    } else if (result == 1 && message.type == MESSAGE_SKIP) {
+        skipped_step_take(&writer->skipped, &message.skip, fds[0], writer->hello.commit_s);
     } else if (result == 1 && message.type == MESSAGE_BYE) {
         writer->bye = true;
+        skipped_step_tell(&writer->skipped);
     }
     for (int i = 0; i < MESSAGE_FDS; i++)
         fd_clean(&fds[i]);
@@ -618,6 +650,9 @@ static void writer_hold(struct writer *writer)
                                      .launched = launched });
 }
 
+/* poll() and not base/loop.h: this process runs beside the training, links libc only, and does its work (blocks, digests,
+ * the commit) between two looks at three descriptors.
+ */
 int writer_serve(int socket, int trainer, int signals, struct err *err)
 {
     struct writer writer = { .socket = socket,
@@ -625,8 +660,9 @@ int writer_serve(int socket, int trainer, int signals, struct err *err)
                              .signals = signals,
                              .dir_fd = -1,
                              .arena_fd = -1,
+                             .skipped = { .dir_fd = -1 },
                              .deadline_ns = INT64_MAX,
-                             .hello = { .deadline_s = 30 } };
+                             .hello = { .deadline_s = 30, .commit_s = 600 } };
     int wait_ms = 0, result = 0;
 
     while (result >= 0 && !writer_stop(&writer)) {
@@ -647,6 +683,7 @@ int writer_serve(int socket, int trainer, int signals, struct err *err)
     }
     while (writer.saves)
         save_drop(&writer, 0);
+    skipped_step_tell(&writer.skipped);
     writer_hold(&writer);
     fd_clean(&writer.arena_fd);
     changes_fini(&writer.changes);

@@ -178,7 +178,11 @@ static void check_print(struct check_run *run, const struct verify_check *check,
 /* Rates and digests are learnt; what is only counted is in the inventory. */
 static void check_learn(struct check_run *run, const struct check *result)
 {
-    bool rate = strcmp(result->unit, "GB/s") == 0 || strcmp(result->unit, "1/s") == 0;
+    static const char *const units[] = { "GB/s", "1/s", "TFLOP/s", "ms" };
+    bool rate = false;
+
+    for (size_t i = 0; i < COUNT(units) && !rate; i++)
+        rate = strcmp(result->unit, units[i]) == 0;
 
     if (run->learnt && strcmp(result->unit, VERIFY_DIGEST_UNIT) == 0) {
         char digest[16];

@@ -360,8 +360,9 @@ static void ckpt_ls_point(const struct point *point, bool json, struct json_obje
         snprintf(partly, sizeof(partly), "one of %" PRIu32 " parts was read back", point->parts);
     json_object_array_add(list, ckpt_ls_json(point));
     if (!json)
-        printf("step %-12" PRIu64 " %-10s %6" PRIu32 " ranks %12.3f MB  %s%s%s%s\n", point->step,
-               ckpt_state_name(point), point->ranks, (double)point->bytes / 1e6, point->why, partly,
+        printf("step %-12" PRIu64 " %-10s %6" PRIu32 " ranks %12.3f MB%s%s%s%s%s%s\n", point->step,
+               ckpt_state_name(point), point->ranks, (double)point->bytes / 1e6,
+               point->why[0] ? "  " : "", point->why, partly[0] ? "  " : "", partly,
                point->on_peer ? "  copied to a peer" : "",
                point->in_store ? "  copied to a store" : "");
 }

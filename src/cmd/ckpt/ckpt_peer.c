@@ -234,7 +234,10 @@ static int mirror_copy(struct mirror *mirror, struct peer_point point, struct er
                          .progress = isatty(STDERR_FILENO) ? progress_bar_show : NULL,
                          .ctx = &mirror->bar };
     bool there = mirror_has(mirror, point);
+    int64_t begin_ns = time_mono_ns();
     int result = there ? 0 : pull_point(&pull, mirror->dir_fd, point.step, point.job, err);
+
+    uint64_t took_us = there ? 0 : (uint64_t)((time_mono_ns() - begin_ns) / NS_PER_US);
 
     progress_bar_end(&mirror->bar);
     if (result < 0)
@@ -243,7 +246,7 @@ static int mirror_copy(struct mirror *mirror, struct peer_point point, struct er
     mirror->last = point;
     if (mirror->options->keep)
         retain_points(mirror->dir_fd, &(struct retain){ .keep = mirror->options->keep }, NULL);
-    return peer_copied(mirror->peer, point, err);
+    return peer_copied(mirror->peer, point, took_us, err);
 }
 
 static bool mirror_wants(const struct mirror *mirror, struct peer_point point)
@@ -384,7 +387,8 @@ const struct command command_ckpt_mirror = {
     .summary = "copy checkpoints of another node, which runs lockstep ckpt serve, into DIR",
     .details =
         "The point is committed in DIR after all of its files were read back and compared with\n"
-        "their checksums.  An interrupted copy goes on where it was.  Exits 1 if the point is\n"
+        "their checksums.  An interrupted copy continues where it stopped.  Exits 1 if the point "
+        "is\n"
         "damaged, 3 if there is none or the node cannot be reached.",
     .opt = mirror_opts,
     .run = mirror_main,

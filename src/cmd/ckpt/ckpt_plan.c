@@ -42,7 +42,7 @@ static const struct opt plan_opts[] = {
     { "node-mtbf", 0, OPT_DURATION, offsetof(struct plan_options, node_failure_ns), "TIME",
       "the same of one node, such as 400d; the job fails that much more often", NULL, false },
     { "restart", 0, OPT_DURATION, offsetof(struct plan_options, restart_ns), "TIME",
-      "from a failure until the training goes on, default 5m", NULL, false },
+      "from a failure until training continues, default 5m", NULL, false },
     { "step", 0, OPT_DURATION, offsetof(struct plan_options, step_ns), "TIME",
       "one step of the training, to give the interval in steps", NULL, false },
     { "images", 0, OPT_U32, offsetof(struct plan_options, images), "N",
@@ -65,15 +65,15 @@ static int plan_options_check(const struct plan_options *options)
     const char *why = NULL;
 
     if (!(options->size_gb > 0) || options->size_gb > 1e9)
-        why = "--size must be given, in GB";
+        why = "needs --size GB";
     else if (!(options->disk_gbps > 0) || !(options->copy_gbps > 0))
-        why = "--disk-rate must be given, in GB per second, and no rate can be 0";
+        why = "needs --disk-rate, in GB per second; rates must be above 0";
     else if (!options->ranks || !options->ranks_per_node)
         why = "--ranks and --ranks-per-node must be at least 1";
     else if (options->images < 1 || options->images > 2)
         why = "--images must be 1 or 2";
     else if ((options->failure_ns > 0) == (options->node_failure_ns > 0))
-        why = "one of --mtbf and --node-mtbf must be given";
+        why = "needs --mtbf or --node-mtbf, not both";
     if (why)
         log_error("%s", why);
     return why ? 2 : 0;

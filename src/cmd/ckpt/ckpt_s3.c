@@ -261,7 +261,8 @@ const struct command command_ckpt_push = {
     .summary = "copy a checkpoint to an object store",
     .details =
         "Credentials come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.\n"
-        "What is there already is not sent again, so an interrupted push goes on where it was.\n"
+        "What is there already is not sent again, so an interrupted push continues where it "
+        "stopped.\n"
         "Exits 1 if the point is damaged, 3 if there is none or the store cannot be used.",
     .opt = push_opts,
     .run = s3_push_main,

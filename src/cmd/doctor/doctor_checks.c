@@ -376,7 +376,7 @@ static void doctor_look_stacks(const char *root, struct doctor_finding *finding)
     static const char *const words[] = { "the processes of this user can be read",
                                          "only own children can be read",
                                          "only root can read processes",
-                                         "nobody can read processes" };
+                                         "no process can read another one" };
     char text[16];
     int r = doctor_look_read(root, "/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
     unsigned scope = r == 0 ? (unsigned)(text[0] - '0') : 0;

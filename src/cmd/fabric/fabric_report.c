@@ -14,8 +14,9 @@
 #include "show/style.h"
 #include "verify/fabric/fabric_words.h"
 
-#define SHOWN_PATHS 20  /* slow transfers in the table */
-#define UNREACHABLE 0.6 /* a node that nothing comes back from may be down, or its network */
+#define NCCL_SECONDS 3.0 /* that driver and NCCL take before a transfer, about */
+#define SHOWN_PATHS 20   /* slow transfers in the table */
+#define UNREACHABLE 0.6  /* a node that nothing comes back from may be down, or its network */
 
 static const char *report_node(const void *ctx, uint32_t node)
 {
@@ -76,6 +77,8 @@ void fabric_report_plan(const struct fabric_run *run, const struct fabric_test_o
     if (worker > 0 && (rate <= 0 || rate > worker))
         rate = worker;
     cost = pair_plan_cost(plan, (double)options->time_ns / 1e9, rate * 1e9 / 8, run->shape.rails);
+    if (run->settings.tool == FABRIC_NCCL)
+        cost.seconds += NCCL_SECONDS * 2 * (double)plan->rounds;
     if (options->json && options->dry_run) {
         CLEAN(json_clean) struct json_object *root = json_object_new_object();
 

@@ -24,6 +24,7 @@ struct fabric_serve_options {
     const char *listen, *token_file, *perftest;
     struct opt_list rail;
     double rate, volume;
+    bool nccl, shared_gpus;
     int64_t time_ns;
 };
 
@@ -41,6 +42,11 @@ static const struct opt fabric_serve_opts[] = {
     { "perftest", 0, OPT_TEXT, offsetof(struct fabric_serve_options, perftest), "DIR",
       "let tests run ib_write_bw and ib_write_lat of this directory, such as /usr/bin", NULL,
       false },
+    { "nccl", 0, OPT_FLAG, offsetof(struct fabric_serve_options, nccl), NULL,
+      "let tests send between the GPUs of nodes by NCCL; GPU 0 is that of the first rail", NULL,
+      false },
+    { "shared-gpus", 0, OPT_FLAG, offsetof(struct fabric_serve_options, shared_gpus), NULL,
+      "with --nccl: also use GPUs that other processes use, which slows these down", NULL, false },
     { "rate", 0, OPT_F64, offsetof(struct fabric_serve_options, rate), "GBPS",
       "send at most so many Gbit/s, default 100", NULL, false },
     { "time", 0, OPT_DURATION, offsetof(struct fabric_serve_options, time_ns), "TIME",
@@ -92,6 +98,8 @@ static int fabric_serve_settings(const struct fabric_serve_options *options,
     if (options->perftest &&
         (options->perftest[0] != '/' || strlen(options->perftest) >= sizeof(ret->perftest)))
         return err_set(err, -EINVAL, "--perftest: expected the full path of a directory");
+    ret->nccl = options->nccl;
+    ret->shared_gpus = options->shared_gpus;
     snprintf(ret->perftest, sizeof(ret->perftest), "%s",
              options->perftest ? options->perftest : "");
     gethostname(ret->node, sizeof(ret->node) - 1);

@@ -47,12 +47,13 @@ static const struct opt fabric_test_opts[] = {
     { "streams", 0, OPT_U32, offsetof(struct fabric_test_options, streams), "N",
       "TCP connections of each transfer, default 1", NULL, false },
     { "with", 0, OPT_TEXT, offsetof(struct fabric_test_options, with), "TOOL",
-      "tcp (default), or perftest: ib_write_bw and ib_write_lat, where the workers allow it", NULL,
-      false },
+      "tcp (default); nccl: between GPUs, as training sends; perftest: ib_write_bw and "
+      "ib_write_lat; the latter two where the workers allow it",
+      NULL, false },
     { "full", 0, OPT_FLAG, offsetof(struct fabric_test_options, full), NULL,
       "every node with every other one, in as many rounds as that takes", NULL, false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct fabric_test_options, dry_run), NULL,
-      "print the plan: rounds, time and volume; connect to nobody", NULL, false },
+      "print the plan: rounds, time and volume; connect to no node", NULL, false },
     { "json", 0, OPT_FLAG, offsetof(struct fabric_test_options, json), NULL,
       "print one JSON object", NULL, false },
     { .name = NULL },
@@ -148,8 +149,23 @@ static int fabric_test_nodes(const struct fabric_test_options *options,
     return result;
 }
 
+static int fabric_tool_of(const char *name)
+{
+    static const char *const names[] = {
+        [FABRIC_TCP] = "tcp", [FABRIC_PERFTEST] = "perftest", [FABRIC_NCCL] = "nccl"
+    };
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
 static int fabric_test_check(const struct fabric_test_options *options, struct err *err)
 {
+    int tool = fabric_tool_of(options->with);
+
     if (!options->port || options->port > 65535)
         return err_set(err, -EINVAL, "--port: expected 1 to 65535");
     if (options->streams < 1 || options->streams > FABRIC_STREAMS)
@@ -165,10 +181,12 @@ static int fabric_test_check(const struct fabric_test_options *options, struct e
         return err_set(err, -EINVAL,
                        "--expect %g is more than --rate %g: no transfer can reach it; raise --rate",
                        options->expect, options->rate);
-    if (strcmp(options->with, "tcp") != 0 && strcmp(options->with, "perftest") != 0)
-        return err_set(err, -EINVAL, "--with '%.40s': expected tcp or perftest", options->with);
-    if (strcmp(options->with, "perftest") == 0 &&
-        (options->streams != 1 || options->time_ns < NS_PER_S))
+    if (tool < 0)
+        return err_set(err, -EINVAL, "--with '%.40s': expected tcp, nccl or perftest",
+                       options->with);
+    if (tool == FABRIC_NCCL && options->streams != 1)
+        return err_set(err, -EINVAL, "NCCL has one stream");
+    if (tool == FABRIC_PERFTEST && (options->streams != 1 || options->time_ns < NS_PER_S))
         return err_set(err, -EINVAL, "perftest needs a --time of 1s or more, and one stream");
     return 0;
 }
@@ -256,7 +274,7 @@ static int fabric_test_main(int argc, char **argv)
     settings.expected = options.expect;
     settings.streams = options.streams;
     settings.full = options.full;
-    settings.tool = strcmp(options.with, "perftest") == 0 ? FABRIC_PERFTEST : FABRIC_TCP;
+    settings.tool = (uint32_t)MAX(fabric_tool_of(options.with), 0);
     fabric_run_init(&run, &settings);
     if (result == 0 && options.topology)
         result = topology_read(options.topology, &topology, &err);

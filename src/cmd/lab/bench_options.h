@@ -88,7 +88,7 @@ struct bench_fabric_settings {
     bool json;
     uint32_t cases, nodes;
     uint64_t seed;
-    const char *only;
+    const char *only, *with;
 };
 
 struct bench_ckpt_settings {

@@ -6,7 +6,7 @@
 
 static const struct opt drill_opts[] = {
     { "two-am", 0, OPT_FLAG, offsetof(struct drill_settings, two_am), NULL,
-      "a whole incident on a Slurm cluster that is started here: a node fails, nobody is awake",
+      "a whole incident on a Slurm cluster that is started here: a node fails, and no person acts",
       NULL, false },
     { "seed", 0, OPT_U64, offsetof(struct drill_settings, seed), "N",
       "seed of what fails, where and when, default 1", NULL, false },
@@ -23,6 +23,11 @@ static const struct opt drill_opts[] = {
       "write the page as HTML, too", NULL, false },
     { "keep", 0, OPT_TEXT, offsetof(struct drill_settings, keep), "DIR",
       "with --two-am: keep what the page was read from, in DIR/SEED", NULL, false },
+    { "checkpoints", 0, OPT_TEXT, offsetof(struct drill_settings, checkpoints), "DIR",
+      "where RUN saves its checkpoints: for checkpoint-corrupted and disk-full", NULL, false },
+    { "disk", 0, OPT_TEXT, offsetof(struct drill_settings, disk), "DIR",
+      "for disk-full: take all room of this file system, which only RUN uses, for 15 s", NULL,
+      false },
     { "wait", 0, OPT_DURATION, offsetof(struct drill_settings, wait_ns), "TIME",
       "how long a fault may take until the job trains again, default 60s", NULL, false },
     { .name = NULL },

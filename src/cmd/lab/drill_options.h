@@ -12,7 +12,7 @@
 
 struct drill_settings {
     struct opt_list faults;
-    const char *html, *keep;
+    const char *html, *keep, *checkpoints, *disk;
     uint64_t seed;
     uint32_t nights;
     int64_t wait_ns;

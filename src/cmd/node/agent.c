@@ -14,6 +14,7 @@
 #include "base/net/client.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
+#include "cmd/node/node_repair.h"
 #include "core/time.h"
 
 /* Errors of GPUs say why a job failed, and nobody else may record them for it: the findings of a node daemon reach the runs
@@ -24,6 +25,7 @@
 struct agent_options {
     struct agent_settings agent;
     struct node_settings every;
+    struct opt_list repair;
     bool every_run;
 };
 
@@ -90,6 +92,10 @@ static const struct opt agent_opts[] = {
       "to "
       "all others",
       NULL, false },
+    { "repair", 0, OPT_LIST, offsetof(struct agent_options, repair), "ACTION",
+      "with --every-run: reset-gpu or reboot may be done on this node when the site's controller "
+      "orders it and the node is drained; may be given twice, default neither",
+      NULL, false },
     { .name = NULL },
 };
 
@@ -131,6 +137,8 @@ static int agent_every_run(struct agent_options *options)
     }
     if (result == 0)
         result = agent_path_absolute(&options->agent.control.ca_file, &ca, &err);
+    if (result == 0)
+        result = repair_bits(&options->repair, &options->every.repair, &err);
     options->every.node = options->agent.node;
     options->every.control = options->agent.control;
     options->every.spool_max = options->agent.spool_max;
@@ -141,7 +149,7 @@ static int agent_every_run(struct agent_options *options)
     if (result == 0)
         return 0;
     log_error("%s", err.text);
-    return 3;
+    return result == -EINVAL ? 2 : 3;
 }
 
 static int agent_main(int argc, char **argv)
@@ -191,7 +199,7 @@ const struct command command_agent = {
     .summary = "observe the ranks of one node, and record what they do",
     .details = "Runs until SIGTERM, or until the launcher that started it is gone.  One a node; "
                "'lockstep run' starts\nand restarts it.  It may be killed at any moment: the next "
-               "one goes on where the spool ends.",
+               "one continues where the spool ends.",
     .opt = agent_opts,
     .run = agent_main,
 };

@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
+#include "cmd/node/sense_gpus.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "sense/sense.h"
@@ -31,7 +32,7 @@
 #define STATES_MAX 16
 
 struct sense_settings {
-    bool once, json;
+    bool once, json, gpus;
     const char *root, *kmsg, *only;
     uint32_t explain;
 };
@@ -49,6 +50,9 @@ static const struct opt sense_opts[] = {
       NULL, false },
     { "only", 0, OPT_TEXT, offsetof(struct sense_settings, only), "NAME",
       "only this source: kmsg, gpu, fabric, pcie, host, storage, metadata or leftovers", NULL,
+      false },
+    { "gpus", 0, OPT_FLAG, offsetof(struct sense_settings, gpus), NULL,
+      "print all that NVML reports of each GPU, and what it does not report, and exit", NULL,
       false },
     { "explain", 0, OPT_U32, offsetof(struct sense_settings, explain), "XID",
       "print what an Xid means, and exit", NULL, false },
@@ -189,6 +193,9 @@ static bool print_not_observed(const struct sense *sense)
     return hidden || missing == count;
 }
 
+/* poll() and not base/loop.h: sensors say anew before each wait which descriptors they have, and a storm on one of them must
+ * not run a handler for each record.
+ */
 static void sense_wait_until(const struct sense *sense)
 {
     struct pollfd ready[FDS_MAX] = { { 0 } };
@@ -280,6 +287,8 @@ static int sense_run(int argc, char **argv)
         return OPT_EXIT(parsed);
     if (settings.explain)
         return sense_explain(settings.explain);
+    if (settings.gpus)
+        return sense_gpus(NULL, settings.json);
     if (settings.only && !sense_is_sensor(settings.only)) {
         char names[128];
 

@@ -146,7 +146,7 @@ static int incident_main(int argc, char **argv)
         argc -= first;
     }
     if (!id) {
-        log_error("which verdict? usage: lockstep incident VERDICT; lockstep why prints ids");
+        log_error("expected a verdict: lockstep incident VERDICT; lockstep why prints their ids");
         return 2;
     }
     return incident_print(id, &settings);
@@ -157,7 +157,7 @@ const struct command command_incident = {
     .operands = "VERDICT",
     .summary = "one verdict on one screen: time line, evidence, actions, cost",
     .details = "VERDICT is the id that lockstep why prints.\n"
-               "Exit status: 0 it is over, 1 it is open, 2 no such verdict, 3 cannot tell.",
+               "Exit status: 0 it is closed, 1 it is open, 2 no such verdict, 3 cannot tell.",
     .opt = incident_opts,
     .run = incident_main,
 };

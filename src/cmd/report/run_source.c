@@ -15,19 +15,22 @@ int run_source_open(const char *run, const struct site_options *site, struct run
                     struct err *err)
 {
     CLEAN(run_source_ask_clean) struct site_ask *ask = NULL;
+    struct run_source source = { .fetched = site_ask_is_run(site, run) };
     char name[64];
     int result;
 
-    *ret = (struct run_source){ 0 };
-    if (!site_ask_is_run(site, run))
-        return paths_find(run, &ret->directory, err);
-    result = site_ask_open(site, &ask, err);
-    if (result == 0)
+    if (!source.fetched)
+        result = paths_find(run, &source.directory, err);
+    else
+        result = site_ask_open(site, &ask, err);
+    if (result == 0 && source.fetched)
         result = site_ask_run(ask, run, name, err);
-    if (result == 0)
-        result = site_ask_fetch(ask, name, &ret->directory, err);
-    ret->fetched = result == 0;
-    return result;
+    if (result == 0 && source.fetched)
+        result = site_ask_fetch(ask, name, &source.directory, err);
+    if (result < 0)
+        return result;
+    *ret = source;
+    return 0;
 }
 
 void run_source_close(struct run_source *source)

@@ -328,7 +328,7 @@ static int whatif_main(int argc, char **argv)
         argc -= first;
     }
     if (!path) {
-        log_error("which trace? usage: lockstep whatif TRACE");
+        log_error("expected a trace: lockstep whatif TRACE");
         return 2;
     }
     return whatif_print(path, &settings);

@@ -186,7 +186,7 @@ static int act_run(int argc, char **argv)
         argc -= first;
     }
     if (!settings.backtest) {
-        log_error("--backtest is missing: it names the policy to try, such as 'default'");
+        log_error("needs --backtest POLICY: the policy to try, such as 'default'");
         return 2;
     }
     return act_backtest(&settings, count, run);

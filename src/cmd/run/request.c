@@ -144,7 +144,9 @@ static int access_find_node(const struct request_options *options, const char *w
                             struct access *ret, struct err *err)
 {
     if (!options->control.url)
-        return err_set(err, -EINVAL, "--control is missing: a site's controller asks its nodes");
+        return err_set(
+            err, -EINVAL,
+            "needs --control URL or LOCKSTEP_CONTROL: the site's controller asks its nodes");
     if (strlen(what) >= sizeof(ret->run))
         return err_set(err, -EINVAL, "'%.63s...' is not a node name", what);
     strcpy(ret->run, what);
@@ -620,7 +622,7 @@ const struct command command_request_inspect = {
 const struct command command_request_verify = {
     .name = "request verify",
     .operands = "NODE",
-    .summary = "ask the daemon of a node for health checks while nobody uses the node",
+    .summary = "ask the daemon of a node for health checks while no job uses it",
     .details =
         "Needs the administrator's token of the site's controller.  Exits 0 if the checks were "
         "done, whatever\ntheir results, 1 if not, 3 if that is not known.",

@@ -210,7 +210,7 @@ static bool look_poll(struct stacks_look *look, bool native)
     if (result == -ETIMEDOUT)
         look_fail(look, "it could not be read within 3 seconds");
     else if (result < 0)
-        look_fail(look, "the process that looked at it failed");
+        look_fail(look, "the process that read it failed");
     else
         look_state_note(look, native);
     look->over = true;

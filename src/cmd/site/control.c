@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
+#include "cmd/node/node_repair.h"
 #include "cmd/settings.h"
 #include "cmd/site/page_link.h"
 #include "control/index/reindex.h"
@@ -21,6 +22,7 @@
 
 struct control_settings {
     const char *verify_stage;
+    struct opt_list repair;
     struct site_settings site;
     bool reindex, tidy, page;
     const char *node_token;
@@ -92,12 +94,17 @@ static const struct opt control_opts[] = {
       "with --act: how many of its nodes may be out by lockstep's doing, default 5; one node "
       "always may",
       NULL, false },
+    { "repair", 0, OPT_LIST, offsetof(struct control_settings, repair), "ACTION",
+      "with --act: order reset-gpu or reboot for a node that is drained because of a finding that "
+      "calls for it; may be given twice, default neither",
+      NULL, false },
     { "verify-age", 0, OPT_DURATION, offsetof(struct control_settings, site.verify_age_ns), "TIME",
-      "nodes whose last whole health check is older are checked while nobody uses them; default 0: "
+      "nodes whose last complete health check is older are checked while no job uses them; default "
+      "0: "
       "only nodes that are out",
       NULL, false },
     { "verify-stage", 0, OPT_TEXT, offsetof(struct control_settings, verify_stage), "STAGE",
-      "with --verify-age: what is a whole check: quick, prolog, deep (default) or burn", NULL,
+      "with --verify-age: what is a complete check: quick, prolog, deep (default) or burn", NULL,
       false },
     { "verify-at-once", 0, OPT_U32, offsetof(struct control_settings, site.verify_at_once), "N",
       "how many nodes a site checks at a time, default 4; 0: none, also none that are out", NULL,
@@ -271,6 +278,7 @@ static int control_run(int argc, char **argv)
                                          .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;
     struct err err = { "" };
+    uint32_t bits = 0;
     int parsed = opt_parse_all(&command_control, argc, argv, &settings);
 
     if (parsed < 0)
@@ -284,6 +292,12 @@ static int control_run(int argc, char **argv)
         log_error("--verify-stage %s: expected quick, prolog, deep or burn", settings.verify_stage);
         return 2;
     }
+    if (repair_bits(&settings.repair, &bits, &err) < 0) {
+        log_error("%s", err.text);
+        return 2;
+    }
+    settings.site.repair = (bits >> ACTION_RESET_GPU & 1 ? SITE_REPAIR_RESET_GPU : 0) |
+                           (bits >> ACTION_REBOOT & 1 ? SITE_REPAIR_REBOOT : 0);
     if (settings_thresholds(&command_control, argc, argv, &limits, &err) < 0) {
         log_error("%s", err.text);
         return 2;

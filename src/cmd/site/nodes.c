@@ -35,10 +35,14 @@ static const struct opt nodes_opts[] = {
 };
 
 #define NODE_ASK_OPTS                                                                              \
-    { "wait",       0,                                                                             \
-      OPT_DURATION, offsetof(struct nodes_settings, wait_ns),                                      \
-      "TIME",       "how long to wait for the end, default 1m; 0s: do not wait",                   \
-      NULL,         false },                                                                       \
+    { "json",   0,                                                                                 \
+      OPT_FLAG, offsetof(struct nodes_settings, json),                                             \
+      NULL,     "one JSON object: the request, its decisions and their outcomes",                  \
+      NULL,     false },                                                                           \
+        { "wait",       0,                                                                         \
+          OPT_DURATION, offsetof(struct nodes_settings, wait_ns),                                  \
+          "TIME",       "how long to wait for the end, default 1m; 0s: do not wait",               \
+          NULL,         false },                                                                   \
         { "dry-run", 0,                                                                            \
           OPT_FLAG,  offsetof(struct nodes_settings, dry_run),                                     \
           NULL,      "print what would be requested, and request nothing",                         \
@@ -183,7 +187,7 @@ static int nodes_run(int argc, char **argv)
     if (result < 0)
         return OPT_EXIT(result);
     if (!settings.site.control) {
-        log_error("--control is missing: a site's controller knows its nodes");
+        log_error("needs --control URL or LOCKSTEP_CONTROL: the site's controller knows its nodes");
         return 2;
     }
     result = nodes_list(&settings, &err);
@@ -238,7 +242,7 @@ static int nodes_wait(struct site_ask *ask, const char *node, const char *id, in
 }
 
 /* The exit status. */
-static int nodes_report(const char *node, struct json_object *root)
+static int nodes_report(const char *node, struct json_object *root, bool json)
 {
     struct json_object *decision = nodes_newest(root, "decisions", NULL),
                        *outcome = nodes_newest(decision, "outcomes", NULL);
@@ -247,6 +251,10 @@ static int nodes_report(const char *node, struct json_object *root)
     bool done = state && strcmp(state, "ordered") == 0 && result && strcmp(result, "done") == 0;
     char clean[300];
 
+    if (json)
+        show_json(root, JSON_C_TO_STRING_PRETTY);
+    if (done && json)
+        return 0;
     if (done) {
         printf("%s: %s\n", node, show_clean(text ? text : "done", clean, sizeof(clean)));
         return 0;
@@ -302,7 +310,9 @@ static int nodes_send(struct nodes_settings *settings, const char *node, const c
         result = nodes_wait(ask, node, id, settings->wait_ns, &root, &err);
     if (result < 0)
         log_error("%s", err.text);
-    return result == -ETIMEDOUT ? 3 : result < 0 ? site_ask_exit(result) : nodes_report(node, root);
+    return result == -ETIMEDOUT ? 3
+           : result < 0         ? site_ask_exit(result)
+                                : nodes_report(node, root, settings->json);
 }
 
 static int nodes_main(const struct command *command, int argc, char **argv, const char *kind)
@@ -318,7 +328,8 @@ static int nodes_main(const struct command *command, int argc, char **argv, cons
         return 2;
     }
     if (!settings.site.control) {
-        log_error("--control is missing: a site's controller takes its nodes out");
+        log_error(
+            "needs --control URL or LOCKSTEP_CONTROL: the site's controller takes its nodes out");
         return 2;
     }
     if (settings.when && strcmp(settings.when, "idle") != 0 &&

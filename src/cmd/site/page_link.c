@@ -70,7 +70,7 @@ static int link_access(const char *directory, struct control_url *url, struct pa
     if (result == -ENOENT)
         return err_set(
             err, result,
-            "no controller is running in %s; of a run that is over, 'lockstep report RUN "
+            "no controller is running in %s; for a run that has ended, 'lockstep report RUN "
             "-o FILE' saves the page",
             directory);
     if (result == 0)

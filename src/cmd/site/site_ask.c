@@ -337,21 +337,22 @@ static int site_ask_fetch_into(struct site_ask *ask, const char *run, const stru
 int site_ask_fetch(struct site_ask *ask, const char *run, struct path *ret, struct err *err)
 {
     const char *base = getenv("TMPDIR");
-    struct path directory;
+    struct path directory, run_dir;
     int result;
 
     snprintf(directory.text, sizeof(directory.text), "%s/lockstep-log-XXXXXX",
              base && base[0] ? base : "/tmp");
     if (!mkdtemp(directory.text))
         return err_set(err, -errno, "%s: %m", directory.text);
-    result = path_join(ret, directory.text, run, err);
+    result = path_join(&run_dir, directory.text, run, err);
     if (result == 0)
-        result = site_ask_fetch_into(ask, run, ret, err);
+        result = site_ask_fetch_into(ask, run, &run_dir, err);
     if (result < 0) {
         tree_remove(directory.text);
-        ret->text[0] = '\0';
+        return result;
     }
-    return result;
+    *ret = run_dir;
+    return 0;
 }
 
 /* One look.  *id is that of the file; "": not known yet. */

@@ -300,7 +300,8 @@ static bool hook_is_site_fault(struct hook *hook, const char *reason, bool drain
     unsigned long nodes = result < 0 ? 0 : hook_nodes(hook, &err);
 
     if (!nodes) {
-        log_error("other nodes cannot be looked at, so this one is not drained: %s", err.text);
+        log_error("the state of other nodes cannot be read, so this one is not drained: %s",
+                  err.text);
         return true;
     }
     if (others.count < 1 || others.count + 1 <= HOOK_SITE_SHARE * (double)nodes ||

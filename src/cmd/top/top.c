@@ -140,6 +140,7 @@ static bool top_keys(struct top *top)
     return true;
 }
 
+/* poll() and not base/loop.h: there is one descriptor, and the log is read between two looks at it, not when something arrives. */
 static int top_loop(struct top *top, struct err *err)
 {
     struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };

@@ -1,4 +1,4 @@
-/* top_screen.c - draws a run on a terminal.
+/* top_screen.c - the screen around the views: the head of the run, its tabs, help and keys.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its functions, not its macros, some of which have names such as `move`. */
-#define NCURSES_NOMACROS
-#include <curses.h>
-
+#include "cmd/top/top_screen_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "show/ledger_view.h"
@@ -26,14 +23,6 @@
 #define LEAST_ROWS 8
 #define HEAD_ROWS 6
 #define STALE_NS (5 * NS_PER_S)
-#define PAIR(which) (screen->colour ? (attr_t)COLOR_PAIR(which) : (attr_t)A_NORMAL)
-
-enum top_pair {
-    PAIR_BAD = 1,
-    PAIR_OVER,
-    PAIR_GOOD,
-    PAIR_BAR
-};
 
 static const char *const views[TOP_VIEWS] = { "Ranks", "Verdicts", "Ledger", "Nodes" };
 static const char *const sorts[TOP_SORTS] = { "rank", "excess", "node" };
@@ -63,9 +52,7 @@ void top_screen_fini(struct top_screen *screen)
 
 /* ---- pieces ---- */
 
-/* Foreign text is cleaned, and cut to the line; a mark says so: "step 44" must not become "step 4". */
-__attribute__((format(printf, 3, 4))) static void top_put(int row, int column, const char *format,
-                                                          ...)
+void top_put(int row, int column, const char *format, ...)
 {
     char raw[512], clean[512];
     va_list args;
@@ -80,8 +67,7 @@ __attribute__((format(printf, 3, 4))) static void top_put(int row, int column, c
         mvaddstr(row, COLS - 1, ">");
 }
 
-/* Eight levels; `level` from 0 to 1, negative: not known. */
-static void top_put_level(const struct top_screen *screen, int row, int column, double level)
+void top_put_level(const struct top_screen *screen, int row, int column, double level)
 {
     static const char *const blocks[] = { "\u2581", "\u2582", "\u2583", "\u2584",
                                           "\u2585", "\u2586", "\u2587", "\u2588" };
@@ -241,11 +227,11 @@ static void top_put_sound(struct top_screen *screen, const struct live_run *live
         top_put(row, 0, "no open verdict explains its end with status %" PRId32 ": lockstep why %s",
                 live->status, live->dir.run);
     else if (unknown)
-        top_put(row, 0, "cannot tell: nobody writes its log, and no end was recorded");
+        top_put(row, 0, "cannot tell: no process writes its log, and no end was recorded");
     else if (!live->ended && !live->last)
         top_put(row, 0, "no fault found so far");
     else if (live->verdicts)
-        top_put(row, 0, "it ended, and every verdict is over");
+        top_put(row, 0, "it ended, and every verdict is closed");
     else
         top_put(row, 0, "it ended, and no fault was found");
     attroff(as);
@@ -263,7 +249,7 @@ static void top_put_health(struct top_screen *screen, const struct live_run *liv
         if (screen->trouble)
             top_put(row, 0, "%s", screen->trouble);
         else
-            top_put(row, 0, "nothing heard from the controller for %" PRId64 " s",
+            top_put(row, 0, "no answer from the controller for %" PRId64 " s",
                     silent_ns / NS_PER_S);
         attroff(PAIR(PAIR_BAD) | A_BOLD);
     } else if (worst) {
@@ -329,282 +315,7 @@ static void top_put_head(struct top_screen *screen, struct live_run *live, int64
     top_put_tabs(screen, live, 5);
 }
 
-/* ---- ranks ---- */
-
-struct top_order {
-    struct live_run *live;
-    enum top_sort sort;
-};
-
-/* Over the steps that are kept, without the newest, which may be incomplete. */
-static int64_t top_rank_excess(struct live_run *live, const struct live_rank *rank)
-{
-    int64_t sum = 0, excess, count = 0;
-
-    for (uint64_t i = 1; i < 16; i++) {
-        const struct live_step *step = live_run_step(live, i);
-
-        if (step && live_run_excess(rank, step, &excess)) {
-            sum += excess;
-            count++;
-        }
-    }
-    return count ? sum / count : 0;
-}
-
-static int top_order_compare(const void *a, const void *b, void *arg)
-{
-    const struct top_order *order = arg;
-    const struct live_rank *left = order->live->rank[*(const uint32_t *)a];
-    const struct live_rank *right = order->live->rank[*(const uint32_t *)b];
-    int result = 0;
-
-    if (order->sort == TOP_BY_EXCESS) {
-        result = (left->excess_ns < right->excess_ns) - (left->excess_ns > right->excess_ns);
-    } else if (order->sort == TOP_BY_NODE) {
-        result = strcmp(order->live->node[left->node].name, order->live->node[right->node].name);
-    }
-    return result ? result : (left->rank > right->rank) - (left->rank < right->rank);
-}
-
-static bool top_rank_matches(const struct live_run *live, const struct live_rank *rank,
-                             const char *text)
-{
-    char number[16];
-
-    snprintf(number, sizeof(number), "%" PRIu32, rank->rank);
-    return !text[0] || strcmp(number, text) == 0 || strstr(live->node[rank->node].name, text);
-}
-
-static void top_order_ranks(struct top_screen *screen, struct live_run *live)
-{
-    struct top_order order = { live, screen->sort };
-
-    screen->shown = 0;
-    if (!ARRAY_FIT(screen->order, screen->order_room, live->ranks))
-        return;
-    for (uint32_t i = 0; i < live->ranks; i++) {
-        if (!top_rank_matches(live, live->rank[i], screen->filter))
-            continue;
-        screen->order[screen->shown++] = i;
-        if (screen->sort == TOP_BY_EXCESS) /* once, not at each comparison */
-            live->rank[i]->excess_ns = top_rank_excess(live, live->rank[i]);
-    }
-    qsort_r(screen->order, screen->shown, sizeof(screen->order[0]), top_order_compare, &order);
-}
-
-/* A bar per step: half of the median beyond it is the highest. */
-static void top_put_rank_bars(struct top_screen *screen, struct live_run *live,
-                              const struct live_rank *rank, int row, int column)
-{
-    int width = MIN(COLS - column, LIVE_STEPS);
-
-    for (int i = 0; i < width; i++) {
-        const struct live_step *step = live_run_step(live, (uint64_t)i);
-        int64_t excess = 0;
-        bool known = step && live_run_excess(rank, step, &excess);
-        double share =
-            known && step->median_ns > 0 ? 2 * (double)MAX(excess, 0) / (double)step->median_ns : 0;
-        attr_t as = share >= 0.5 ? PAIR(PAIR_BAD) | A_BOLD : PAIR(PAIR_BAR);
-
-        attron(as);
-        top_put_level(screen, row, column + width - 1 - i, known ? share : -1);
-        attroff(as);
-    }
-}
-
-static void top_put_rank(struct top_screen *screen, struct live_run *live,
-                         const struct live_rank *rank, int row)
-{
-    const struct live_cell *cell = NULL;
-    const struct live_step *step = live_run_step(live, 1);
-    char own[32] = "-", excess[32] = "-", what[24];
-    int64_t mean = top_rank_excess(live, rank);
-
-    if (step && rank->cell[(step->step - 1) % LIVE_STEPS].step == step->step)
-        cell = &rank->cell[(step->step - 1) % LIVE_STEPS];
-    if (cell)
-        show_seconds((double)cell->own_ns / 1e9, own);
-    if (cell && mean > 0)
-        show_seconds((double)mean / 1e9, excess);
-    if (rank->ended)
-        snprintf(what, sizeof(what), "ended");
-    else
-        snprintf(what, sizeof(what), "%c %s", rank->state ? rank->state : '?',
-                 rank->state ? name_of_phase(rank->phase) : "");
-    top_put(row, 0, "%6" PRIu32 " %-10.10s %8" PRIu64 " %-11.11s %9s %9s ", rank->rank,
-            live->node[rank->node].name, rank->step, what, own, excess);
-    top_put_rank_bars(screen, live, rank, row, 60);
-}
-
-static void top_put_ranks(struct top_screen *screen, struct live_run *live, int row)
-{
-    attron(A_BOLD);
-    top_put(row, 0, "  RANK NODE           STEP NOW               OWN    EXCESS  LAST STEPS");
-    attroff(A_BOLD);
-    top_order_ranks(screen, live);
-    for (size_t i = screen->first[TOP_RANKS];
-         i < screen->shown && row + 1 + (int)(i - screen->first[TOP_RANKS]) < LINES - 1; i++) {
-        int at = row + 1 + (int)(i - screen->first[TOP_RANKS]);
-
-        top_put_rank(screen, live, live->rank[screen->order[i]], at);
-        if (i == screen->chosen[TOP_RANKS])
-            mvchgat(at, 0, MIN(COLS, 59), A_REVERSE, 0, NULL);
-    }
-    if (!screen->shown)
-        top_put(row + 1, 0,
-                live->ranks ? "no rank or node matches '%s'" : "no rank was observed yet%s",
-                live->ranks ? screen->filter : "");
-}
-
-/* ---- verdicts, ledger, nodes ---- */
-
-static void top_put_verdicts(struct top_screen *screen, struct live_run *live, int row)
-{
-    attron(A_BOLD);
-    top_put(row++, 0, "STATE  GPU-SECONDS  VERDICT");
-    attroff(A_BOLD);
-    if (live->verdicts > 1)
-        qsort(live->verdict, live->verdicts, sizeof(live->verdict[0]), verdict_by_importance);
-    live_run_verdicts_moved(live);
-    screen->shown = live->verdicts;
-    if (!live->verdicts)
-        top_put(row, 0, "no verdicts");
-    for (size_t i = screen->first[TOP_VERDICTS];
-         i < live->verdicts && row + (int)(i - screen->first[TOP_VERDICTS]) < LINES - 1; i++) {
-        const struct verdict *verdict = &live->verdict[i];
-        bool over = verdict->until_real_ns != 0;
-        int at = row + (int)(i - screen->first[TOP_VERDICTS]);
-        char sentence[320];
-
-        attron(over ? PAIR(PAIR_OVER) : PAIR(PAIR_BAD) | A_BOLD);
-        top_put(at, 0, "%-5s %12.1f  %s", over ? "over" : "OPEN", verdict->gpu_seconds,
-                verdict_sentence(verdict, sentence, sizeof(sentence)));
-        attroff(over ? PAIR(PAIR_OVER) : PAIR(PAIR_BAD) | A_BOLD);
-        if (i == screen->chosen[TOP_VERDICTS])
-            mvchgat(at, 0, -1, A_REVERSE, 0, NULL);
-    }
-}
-
-/* The whole text of a verdict, as `lockstep why` prints it. */
-static char *top_verdict_lines(const struct verdict *verdict)
-{
-    const struct show_style plain = { .width = 100 };
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-
-    if (!file)
-        return NULL;
-    verdict_text(verdict, &plain, file);
-    fclose(file);
-    return text;
-}
-
-/* How many bytes of a line fit: whole words, if there are any. */
-static int top_fit(const char *line, int length, int width)
-{
-    int at = width;
-
-    if (length <= width)
-        return length;
-    while (at > 0 && line[at] != ' ')
-        at--;
-    return at > 0 ? at : width;
-}
-
-/* Lines are wrapped between words, and what follows of one stands further in. */
-static void top_put_detail(struct top_screen *screen, int row)
-{
-    const char *line = screen->lines;
-    size_t count = 0, room = (size_t)MAX(LINES - 1 - row, 1);
-
-    while (line && *line) {
-        int length = (int)strcspn(line, "\n"), first = (int)strspn(line, " "), indent = 0, at = 0;
-
-        do { /* an empty line is one, too */
-            int fits = top_fit(line + at, length - at, MAX(COLS - 1 - indent, 8));
-
-            if (count >= screen->scroll && count < screen->scroll + room)
-                top_put(row + (int)(count - screen->scroll), indent, "%.*s", fits, line + at);
-            count++;
-            indent = first + 2;
-            at += fits + (line[at + fits] == ' ');
-        } while (at < length);
-        line += length + (line[length] == '\n');
-    }
-    screen->scroll =
-        MIN(screen->scroll, count > room ? count - room : 0); /* a wider terminal needs fewer */
-    screen->shown = count;
-    screen->rows = room;
-    if (count > room)
-        top_put(LINES - 1, MAX(COLS - 12, 0), "%3.0f %% shown ",
-                100.0 * (double)MIN(screen->scroll + room, count) / (double)count);
-}
-
-static void top_put_ledger(struct top_screen *screen, const struct live_run *live, int row)
-{
-    double total = live->has_ledger ? ledger_total(&live->ledger) : 0;
-
-    screen->shown = 0;
-    if (total <= 0) {
-        top_put(row, 0, "no ledger yet");
-        return;
-    }
-    top_put(row++, 0, "%.1f GPU-seconds, %" PRIu64 " steps, %" PRIu64 " of them not replayed%s",
-            total, live->ledger.steps, live->ledger.unfit_steps,
-            live->ledger.host_view ? "; host view" : "");
-    for (unsigned i = 0; i < LEDGER_BUCKETS && row < LINES - 1; i++) {
-        double share = live->ledger.gpu_seconds[i] / total;
-        int width = MAX(COLS - 40, 0), used = (int)(share * width + 0.5);
-
-        if (live->ledger.gpu_seconds[i] <= 0 && i != LEDGER_UNATTRIBUTED)
-            continue;
-        top_put(row, 0, "  %-15s %12.1f %6.1f %%", ledger_bucket_name(i),
-                live->ledger.gpu_seconds[i], 100 * share);
-        attron(i == LEDGER_PRODUCTIVE ? PAIR(PAIR_GOOD) : PAIR(PAIR_BAR));
-        for (int k = 0; k < used; k++)
-            mvaddstr(row, 39 + k, screen->utf8 ? "\u2588" : "#");
-        attroff(i == LEDGER_PRODUCTIVE ? PAIR(PAIR_GOOD) : PAIR(PAIR_BAR));
-        row++;
-    }
-}
-
-static unsigned top_node_verdicts(const struct live_run *live, const char *name)
-{
-    unsigned count = 0;
-
-    for (size_t i = 0; i < live->verdicts; i++) {
-        const struct verdict *verdict = &live->verdict[i];
-
-        for (uint32_t k = 0; k < MIN(verdict->node_count, (uint32_t)VERDICT_NODES); k++)
-            count += !verdict->until_real_ns && strcmp(verdict->node[k], name) == 0;
-    }
-    return count;
-}
-
-static void top_put_nodes(struct top_screen *screen, const struct live_run *live, int row,
-                          int64_t now_ns)
-{
-    screen->shown = live->nodes;
-    attron(A_BOLD);
-    top_put(row, 0, "NODE              RANKS  VERDICTS  FINDINGS  HEARD  NEWEST FINDING");
-    attroff(A_BOLD);
-    for (size_t i = screen->first[TOP_NODES];
-         i < live->nodes && row + 1 + (int)(i - screen->first[TOP_NODES]) < LINES - 1; i++) {
-        const struct live_node *node = &live->node[i];
-        int at = row + 1 + (int)(i - screen->first[TOP_NODES]);
-        char heard[24] = "-";
-
-        if (node->newest_real_ns)
-            snprintf(heard, sizeof(heard), "%" PRId64 " s",
-                     MAX(now_ns - node->newest_real_ns, INT64_C(0)) / NS_PER_S);
-        top_put(at, 0, "%-16.16s %6" PRIu32 " %9u %9" PRIu32 " %6s  %s", node->name, node->ranks,
-                top_node_verdicts(live, node->name), node->findings, heard, node->finding);
-        if (i == screen->chosen[TOP_NODES])
-            mvchgat(at, 0, -1, A_REVERSE, 0, NULL);
-    }
-}
+/* ---- help and keys ---- */
 
 static void top_put_help(int row)
 {
@@ -612,14 +323,14 @@ static void top_put_help(int row)
         "F1 h ?     this help",
         "Tab 1-4    next view, a view: ranks, verdicts, ledger, nodes",
         "arrows     choose a line; PgUp PgDn Home End scroll",
-        "Enter      the chosen verdict, whole, arrows scroll it; again: back",
+        "Enter      the whole text of the chosen verdict, arrows scroll it; again: back",
         "F3 /       search a rank or a node",
         "F4 \\       filter ranks by number or node; empty: all",
         "F6 < >     sort ranks by rank, excess or node",
         "Z          pause",
         "F10 q      quit",
         "",
-        "OWN: the rank's own work in the last whole step, without waiting for others.",
+        "OWN: the rank's own work in the last complete step, without waiting for others.",
         "EXCESS: what that is beyond the median of all ranks, mean of the last steps.",
         "A full bar is half of the median or more.",
     };

@@ -104,6 +104,16 @@ static struct json_object *artifacts_skipped_json(const struct artifacts *artifa
     return list;
 }
 
+static struct json_object *artifacts_mention_json(const struct verdict_line *mention)
+{
+    struct json_object *one = json_object_new_object();
+
+    json_object_object_add(one, "file", show_string(mention->file));
+    json_object_object_add(one, "line", json_object_new_uint64(mention->line));
+    json_object_object_add(one, "what", show_string(mention->what));
+    return one;
+}
+
 static void artifacts_print_json(const struct artifact_inquiry *inquiry)
 {
     const struct dumps *dumps = &inquiry->artifacts.dumps;
@@ -126,6 +136,8 @@ static void artifacts_print_json(const struct artifact_inquiry *inquiry)
                            json_object_new_uint64(artifacts_ranks_left(dumps, DUMP_EMPTY)));
     json_object_object_add(counts, "groups", json_object_new_uint64(dumps->groups));
     json_object_object_add(root, "counts", counts);
+    if (!inquiry->findings.count && inquiry->findings.mention.what[0])
+        json_object_object_add(root, "mention", artifacts_mention_json(&inquiry->findings.mention));
     json_object_object_add(root, "skipped", artifacts_skipped_json(&inquiry->artifacts));
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY));
     json_object_put(root);
@@ -152,6 +164,10 @@ static void artifacts_print_nothing(const struct artifact_inquiry *inquiry)
         puts("cannot tell: these files do not show a cause.  Logs of all ranks and of the\n"
              "launcher, the kernel log of each node (dmesg -T) and flight-recorder dumps\n"
              "would help.");
+    if (!inquiry->findings.well && inquiry->findings.mention.what[0])
+        printf("The program went on behind the line that looks most like an error:\n%s:%u: %s\n",
+               inquiry->findings.mention.file, inquiry->findings.mention.line,
+               inquiry->findings.mention.what);
     if (artifacts->skipped && artifacts->skipped < artifacts->files && !inquiry->findings.well)
         printf("%zu of %zu files could not be read\n", artifacts->skipped, artifacts->files);
 }

@@ -89,7 +89,7 @@ static int index_matrix_begin(struct index_follower *follower, uint32_t ranks)
         (result == 0 && matrix_writer_columns(follower->matrix) < follower->row.steps)) {
         follower->matrix_behind = true; /* made anew from the log's beginning, with the rows */
         return err_set(follower->err, -ESTALE,
-                       "the matrix of run %s lacks steps and will be rebuilt from the log",
+                       "the matrix of run %s is incomplete and will be rebuilt from the log",
                        follower->run);
     }
     if (result < 0)

@@ -421,19 +421,6 @@ void runlog_loaded(const struct runlog *log, uint64_t *bytes, uint64_t *of)
     *of = stat(log->path, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
-{
-    CLEAN(runlog_clean) struct runlog *log = NULL;
-    int result = runlog_begin(settings, &log, err);
-
-    while (result == 0)
-        result = runlog_load(log, NS_PER_S, err);
-    if (result < 0)
-        return result;
-    *ret = TAKE(log);
-    return 0;
-}
-
 /* One line for the first fact that the core does not take; others are only counted. */
 static int runlog_feed(struct runlog *log, const struct frame *frame, struct err *err)
 {

@@ -35,12 +35,9 @@ struct runlog_settings {
     void *arg;
 };
 
-/* Reads the log again, completes what a killed one left undone, says hello.  -EBUSY: another
- * controller has it; -EDQUOT: its facts need more than memory_max.
- */
-int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err);
-/* The same a little at a time: no other function is called before runlog_load() returned 1.  0: there is more to read;
- * -errno: close it.
+/* Reads the log again, a little at a time, completes what a killed one left undone, says hello.  No other function is called
+ * before runlog_load() returned 1.  0: there is more to read; -errno: close it.  -EBUSY: another controller has it; -EDQUOT:
+ * its facts need more than memory_max.
  */
 int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, struct err *err);
 int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err);

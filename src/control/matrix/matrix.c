@@ -41,18 +41,6 @@ uint8_t matrix_code(int64_t excess_ns)
     return (uint8_t)MIN(code, 255u);
 }
 
-int64_t matrix_code_ns(uint8_t code)
-{
-    unsigned octave;
-    uint64_t eighths;
-
-    if (code < 2)
-        return 0;
-    octave = (code - 2u) / 8;
-    eighths = 8 + (code - 2u) % 8;
-    return (int64_t)((eighths << octave) * 125);
-}
-
 /* ---- places ---- */
 
 void matrix_layout(struct matrix_layout *ret, uint32_t ranks)
@@ -201,19 +189,6 @@ void matrix_close(struct matrix *matrix)
         return;
     close(matrix->fd);
     free(matrix);
-}
-
-int matrix_refresh(struct matrix *matrix, struct err *err)
-{
-    struct matrix_header header;
-    int result = matrix_header_read(matrix->fd, &header, err);
-
-    if (result < 0)
-        return result;
-    if (header.ranks != matrix->header.ranks || header.columns < matrix->header.columns)
-        return err_set(err, -EUCLEAN, "another matrix has replaced it");
-    matrix->header = header;
-    return 0;
 }
 
 uint32_t matrix_ranks(const struct matrix *matrix)

@@ -28,7 +28,6 @@
  * values an octave.
  */
 uint8_t matrix_code(int64_t excess_ns);
-int64_t matrix_code_ns(uint8_t code); /* the least excess that has this code; 0 for 0 and 1 */
 
 struct matrix_column {
     uint64_t step;
@@ -40,8 +39,7 @@ struct matrix; /* to read */
 
 /* -EUCLEAN: not a matrix, another version, or damaged: rebuild it from the log. */
 int matrix_open(const char *path, struct matrix **ret, struct err *err);
-void matrix_close(struct matrix *matrix);                   /* NULL is fine */
-int matrix_refresh(struct matrix *matrix, struct err *err); /* sees what was flushed since */
+void matrix_close(struct matrix *matrix); /* NULL is fine */
 uint32_t matrix_ranks(const struct matrix *matrix);
 uint64_t matrix_columns(const struct matrix *matrix);
 /* Levels that there are: at the last one all steps are in one tile. */

@@ -78,9 +78,9 @@ static bool freshness_wants_usable(const struct site_node *node, const struct si
     if (suspect)
         snprintf(wish->why, sizeof(wish->why), "it is suspect");
     else if (!whole_ns)
-        snprintf(wish->why, sizeof(wish->why), "it was never checked as a whole");
+        snprintf(wish->why, sizeof(wish->why), "it never had a complete check");
     else
-        snprintf(wish->why, sizeof(wish->why), "its last whole check was %.1f days ago",
+        snprintf(wish->why, sizeof(wish->why), "its last complete check was %.1f days ago",
                  age_s / DAY_S);
     return true;
 }

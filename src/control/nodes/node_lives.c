@@ -35,6 +35,7 @@ static const struct site_setting {
 } site_settings[] = {
     { SITE_BUDGET_DRAINS, offsetof(struct site_limits, drains), 0, 1e9 },
     { SITE_BUDGET_SHARE, offsetof(struct site_limits, share), 0, 1 },
+    { SITE_REPAIR, offsetof(struct site_limits, repair), 0, 3 },
     { SITE_VERIFY_AGE, offsetof(struct site_limits, verify_age), 0, 1e9 },
     { SITE_VERIFY_STAGE, offsetof(struct site_limits, verify_stage), 1, 4 },
     { SITE_VERIFY_AT_ONCE, offsetof(struct site_limits, verify_at_once), 0, 1e6 },
@@ -400,6 +401,25 @@ static int64_t lives_job(const struct site_node *node, const char *of)
     return 0;
 }
 
+/* "0000:3b:00" as a number: an order has no text.  -1: it is no such address. */
+static int64_t lives_device(const char *device)
+{
+    unsigned domain, bus, slot;
+    char colon;
+
+    if (sscanf(device, "%8x:%2x:%2x%c", &domain, &bus, &slot, &colon) < 3 || domain > 0xffffffu ||
+        slot > 31)
+        return -1;
+    return (int64_t)domain << 16 | bus << 8 | slot;
+}
+
+static int64_t lives_argument(const struct site_node *node, unsigned action, const char *of)
+{
+    return action == ACTION_DOWN        ? lives_job(node, of)
+           : action == ACTION_RESET_GPU ? lives_device(node->worst.device)
+                                        : 0;
+}
+
 static void lives_order(struct lives_view *view, const struct site_node *node, unsigned action,
                         const char *of, unsigned state, const char *why)
 {
@@ -408,7 +428,7 @@ static void lives_order(struct lives_view *view, const struct site_node *node, u
                                  .target = TARGET_NODES,
                                  .node_count = 1,
                                  .step = DECISION_NO_STEP,
-                                 .argument = action == ACTION_DOWN ? lives_job(node, of) : 0,
+                                 .argument = lives_argument(node, action, of),
                                  .decided_real_ns = view->real_ns };
     int result;
 
@@ -497,6 +517,120 @@ static void lives_undrain(struct lives_view *view, struct site_node *node, const
     lives_refuse(view, node, ACTION_UNDRAIN, of, block, text);
 }
 
+/* ---- repairs ---- */
+
+static bool lives_is_repair(unsigned action)
+{
+    return action == ACTION_RESET_GPU || action == ACTION_REBOOT;
+}
+
+/* The newest order of a repair of this node because of that; NULL: none. */
+static const struct site_order *lives_repair_of(const struct site_orders *orders,
+                                                const struct site_node *node, const char *of)
+{
+    for (size_t i = orders->count; i > 0; i--) {
+        const struct site_order *order = &orders->order[i - 1];
+
+        if (order->number && lives_is_repair(order->decision.action) &&
+            strcmp(order->decision.node[0], node->name) == 0 && strcmp(order->decision.of, of) == 0)
+            return order;
+    }
+    return NULL;
+}
+
+/* Nothing was done, because it was in use or not allowed, and that was a while ago. */
+static bool lives_may_repair_again(const struct site_order *order, int64_t real_ns)
+{
+    return order->ended && real_ns - order->decision.decided_real_ns >= AGAIN_NS &&
+           (order->outcome.result == OUTCOME_REFUSED ||
+            order->outcome.result == OUTCOME_NOT_EXECUTED);
+}
+
+static size_t lives_repaired_in_an_hour(const struct lives_view *view)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < view->orders->count; i++) {
+        const struct decision *decision = &view->orders->order[i].decision;
+
+        count += view->orders->order[i].number && lives_is_repair(decision->action) &&
+                 view->real_ns - decision->decided_real_ns < HOUR_NS;
+    }
+    return count;
+}
+
+static enum life_block lives_check_repair(const struct lives_view *view,
+                                          const struct site_node *node, char *why, size_t room)
+{
+    unsigned action = node->worst.action, bits = (unsigned)view->limits->repair;
+    enum life_block block = lives_check_mode(view, why, room);
+
+    if (block != LIFE_BLOCK_NONE)
+        return block;
+    if (!(bits & (action == ACTION_REBOOT ? SITE_REPAIR_REBOOT : SITE_REPAIR_RESET_GPU))) {
+        snprintf(why, room, "--repair %s was not given", action_name(action));
+        return LIFE_BLOCK_DRY_RUN;
+    }
+    if (action == ACTION_RESET_GPU && lives_device(node->worst.device) < 0) {
+        snprintf(why, room, "which GPU it is, is not known");
+        return LIFE_BLOCK_PAUSE;
+    }
+    if ((double)lives_repaired_in_an_hour(view) >= view->limits->drains) {
+        snprintf(why, room, "the budget is used up: %g repairs in an hour", view->limits->drains);
+        return LIFE_BLOCK_BUDGET;
+    }
+    return LIFE_BLOCK_NONE;
+}
+
+static bool lives_wants_repair(const struct site_orders *orders, const struct site_node *node,
+                               int64_t real_ns)
+{
+    const struct finding *worst = &node->worst;
+    const struct site_order *before = lives_repair_of(orders, node, worst->id);
+
+    return node->life.state == NODE_OUT && worst->id[0] && lives_is_repair(worst->action) &&
+           worst->origin != FINDING_FROM_USER && node_is_out_by_us(node) && !node->life.by_person &&
+           !node->life.passes && !site_orders_open_of(orders, node->name) &&
+           (!before || lives_may_repair_again(before, real_ns));
+}
+
+/* What the finding that took it out calls for: once for each finding.  Its checks say afterwards whether it helped. */
+static void lives_repair(struct lives_view *view, struct site_node *node)
+{
+    const struct finding *worst = &node->worst;
+    char why[100], text[200];
+    enum life_block block;
+
+    if (!lives_wants_repair(view->orders, node, view->real_ns))
+        return;
+    block = lives_check_repair(view, node, why, sizeof(why));
+    snprintf(text, sizeof(text), "%s%s%.80s%s%.40s: %.60s", block == LIFE_BLOCK_NONE ? "" : why,
+             block == LIFE_BLOCK_NONE ? "" : "; ", finding_kind_name(worst->kind),
+             worst->device[0] ? " of " : "", worst->device, worst->text);
+    if (block == LIFE_BLOCK_NONE)
+        lives_order(view, node, worst->action, worst->id, DECISION_ORDERED, text);
+    else
+        lives_refuse(view, node, worst->action, worst->id, block, text);
+}
+
+/* It is allowed now, or forbidden for another reason. */
+static bool lives_repair_is_due(const struct site_core *core, const struct site_node *node,
+                                int64_t real_ns)
+{
+    const struct site_orders *orders = site_core_orders(core);
+    const struct lives_view view = { .core = core,
+                                     .orders = (struct site_orders *)(uintptr_t)orders,
+                                     .limits = site_core_limits(core),
+                                     .real_ns = real_ns };
+    enum life_block block;
+    char why[100];
+
+    if (!lives_wants_repair(orders, node, real_ns))
+        return false;
+    block = lives_check_repair(&view, node, why, sizeof(why));
+    return block == LIFE_BLOCK_NONE || block != node->block;
+}
+
 /* ---- what a person asks for ---- */
 
 static void lives_refuse_request(struct lives_view *view, struct site_node *node, unsigned action,
@@ -565,6 +699,8 @@ bool node_lives_is_due(const struct site_core *core, const struct site_node *nod
     const struct site_order *order;
     struct node_evidence evidence;
 
+    if (lives_repair_is_due(core, node, real_ns))
+        return true;
     if (node->life.state != NODE_SUSPECT)
         return !node->life.state;
     order = lives_newest_order(site_core_orders(core), node);
@@ -598,7 +734,7 @@ static bool lives_tick_suspect(struct lives_view *view, struct site_node *node,
 
     if (!evidence->any)
         return lives_move(node, view, life->before ? life->before : NODE_NEW,
-                          "what spoke against it is over, or was answered by a check");
+                          "the findings against it are over, or a check refuted them");
     if (strcmp(life->why, evidence->why) != 0) {
         lives_name(life, evidence, view->real_ns);
         snprintf(life->why, sizeof(life->why), "%s", evidence->why);
@@ -618,6 +754,8 @@ static bool lives_tick_out(struct lives_view *view, struct site_node *node)
     struct node_life *life = &node->life;
     char why[sizeof(life->why)];
 
+    if (life->state == NODE_OUT)
+        lives_repair(view, node);
     if (life->state == NODE_OUT && life->passes >= (life->by_person ? 1 : PASSES)) {
         snprintf(why, sizeof(why), "stage %s passed %u times since it is out%s", life->stage,
                  life->passes,

@@ -28,6 +28,9 @@ struct site_node;
     "verify.age" /* seconds that a whole check counts; 0: only nodes that are out */
 #define SITE_VERIFY_STAGE "verify.stage"     /* 1 to 4 */
 #define SITE_VERIFY_AT_ONCE "verify.at-once" /* nodes; 0: none at all */
+#define SITE_REPAIR "repair"                 /* sum of: 1 reset-gpu, 2 reboot; 0: neither */
+#define SITE_REPAIR_RESET_GPU 1
+#define SITE_REPAIR_REBOOT 2
 #define SITE_VERIFY_AT_ONCE_DEFAULT 4
 #define SITE_DRAINS_DEFAULT 4
 #define SITE_SHARE_DEFAULT 0.05
@@ -36,6 +39,7 @@ struct site_limits {
     uint8_t mode; /* enum policy_mode; 0: none came, a dry run */
     double drains, share;
     double verify_age, verify_stage, verify_at_once; /* node_freshness.h */
+    double repair;
 };
 
 /* All but the mode, each in a range that it can be used with.  Without effect where no limit has this name. */

@@ -110,9 +110,11 @@ int node_owners_take(struct node_owners *owners, const struct environment *envir
 
 int node_owners_environment(const char *node, const struct owned_run *run, struct environment *ret)
 {
-    *ret = (struct environment){ .count = 2, .pair = calloc(2, sizeof(*ret->pair)) };
-    if (!ret->pair)
+    struct environment_pair *pair = calloc(2, sizeof(*pair));
+
+    if (!pair)
         return -ENOMEM;
+    *ret = (struct environment){ .count = 2, .pair = pair };
     snprintf(ret->node, sizeof(ret->node), "%s", node);
     snprintf(ret->pair[0].name, sizeof(ret->pair[0].name), NODE_OWNS_UID);
     snprintf(ret->pair[0].value, sizeof(ret->pair[0].value), "%" PRIu32, run->uid);

@@ -144,19 +144,20 @@ const struct site_node *site_core_find(const struct site_core *core, const char 
 
 static int site_node_get(struct site_core *core, const char *name, struct site_node **ret)
 {
-    *ret = site_node_find(core, name);
-    if (*ret)
-        return 0;
-    if (core->nodes == SITE_NODES)
-        return -E2BIG;
-    if (!ARRAY_FIT(core->node, core->node_room, core->nodes + 1) ||
-        !map_put(&core->by_name, site_name_key(name), core->nodes))
-        return -ENOMEM;
-    *ret = calloc(1, sizeof(**ret));
-    if (!*ret)
-        return -ENOMEM;
-    snprintf((*ret)->name, sizeof((*ret)->name), "%s", name);
-    core->node[core->nodes++] = *ret;
+    CLEAN(free_clean) struct site_node *made = NULL;
+    struct site_node *node = site_node_find(core, name);
+
+    if (!node) {
+        if (core->nodes == SITE_NODES)
+            return -E2BIG;
+        made = calloc(1, sizeof(*made));
+        if (!made || !ARRAY_FIT(core->node, core->node_room, core->nodes + 1) ||
+            !map_put(&core->by_name, site_name_key(name), core->nodes))
+            return -ENOMEM;
+        snprintf(made->name, sizeof(made->name), "%s", name);
+        node = core->node[core->nodes++] = TAKE(made);
+    }
+    *ret = node;
     return 0;
 }
 

@@ -534,6 +534,6 @@ int site_log_rotate(struct site_log *log, uint64_t bytes_max, struct err *err)
     unlink(old);
     if (link(log->path, old) < 0 || rename(beside, log->path) < 0)
         return err_set(err, -errno, "%s: %m", log->path);
-    return err_set(err, -ESTALE, "it had %llu bytes; a new one is begun, the old one is %s",
+    return err_set(err, -ESTALE, "it had %llu bytes; starting a new one, the old one is %s",
                    (unsigned long long)spool_writer_bytes(log->writer), old);
 }

@@ -217,8 +217,8 @@ static void orders_expire(struct site_orders *orders, int64_t real_ns, site_orde
             continue;
         order->decision.state = DECISION_EXPIRED;
         snprintf(order->decision.why, sizeof(order->decision.why), "%s",
-                 order->begun ? "it was begun, and no end was reported before the deadline"
-                              : "nobody began it before the deadline");
+                 order->begun ? "it began, and no end was reported before the deadline"
+                              : "no executor began it before the deadline");
         emit(arg, &order->decision);
     }
 }

@@ -322,7 +322,9 @@ static int relay_turn(struct relay *relay, struct err *err)
     return result < 0 ? result : out.size || more;
 }
 
-/* True: a signal asks to stop. */
+/* poll() and not base/loop.h: one destination is written to in order, and a turn must end before the next begins, so that what
+ * was delivered is known; only signals may come between.  True: a signal asks to stop.
+ */
 static bool relay_wait(const struct relay *relay, int ms)
 {
     struct pollfd wait = { .fd = relay->signal_fd, .events = POLLIN };

@@ -52,25 +52,24 @@ static int relay_target_fill(const char *rest, struct relay_target *ret)
 
 int relay_target_parse(const char *text, struct relay_target *ret, struct err *err)
 {
-    *ret = (struct relay_target){ 0 };
     if (strcmp(text, "-") == 0) {
-        ret->kind = RELAY_STDOUT;
+        *ret = (struct relay_target){ .kind = RELAY_STDOUT };
         return 0;
     }
     for (size_t i = 0; i < COUNT(relay_schemes); i++) {
         const struct relay_scheme *scheme = &relay_schemes[i];
+        struct relay_target target = { .kind = scheme->kind,
+                                       .syslog = scheme->syslog,
+                                       .tls = scheme->tls };
         size_t size = strlen(scheme->prefix);
 
         if (strncmp(text, scheme->prefix, size) != 0)
             continue;
-        *ret = (struct relay_target){ .kind = scheme->kind,
-                                      .syslog = scheme->syslog,
-                                      .tls = scheme->tls };
-        if (relay_target_fill(text + size, ret) == 0)
-            return 0;
-        break;
+        if (relay_target_fill(text + size, &target) < 0)
+            break;
+        *ret = target;
+        return 0;
     }
-    ret->kind = 0;
     return err_set(err, -EINVAL,
                    "'%.100s': expected file:PATH, unix:PATH, tcp://HOST:PORT, tls://HOST:PORT, "
                    "syslog://HOST:PORT, syslog+tls://HOST:PORT, syslog+unix:PATH or -",

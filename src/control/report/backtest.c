@@ -208,20 +208,21 @@ static int backtest_read(struct backtest_pass *pass, const char *log,
 int backtest_run(const char *run_dir, const struct policy_table *table, struct backtest *ret,
                  struct err *err)
 {
-    CLEAN(backtest_pass_fini) struct backtest_pass pass = { .backtest = ret };
+    struct backtest backtest = { .decision = NULL };
+    CLEAN(backtest_pass_fini) struct backtest_pass pass = { .backtest = &backtest };
     struct rundir dir;
     int result = rundir_open(&dir, run_dir, err);
 
     if (result < 0)
         return result;
-    *ret = (struct backtest){ 0 };
-    snprintf(ret->run, sizeof(ret->run), "%s", dir.run);
+    snprintf(backtest.run, sizeof(backtest.run), "%s", dir.run);
     log_replay_init(&pass.replay, dir.run);
     result = backtest_read(&pass, dir.log.text, table, err);
     if (result < 0) {
-        backtest_fini(ret);
+        backtest_fini(&backtest);
         return err_wrap(err, result, "%s", dir.log.text);
     }
     backtest_sum(&pass);
+    *ret = backtest;
     return 0;
 }

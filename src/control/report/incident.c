@@ -262,21 +262,24 @@ static int incident_compare(const void *a, const void *b)
 
 int incident_read(const char *run_dir, const char *id, struct incident *ret, struct err *err)
 {
-    CLEAN(incident_search_fini) struct incident_search search = { .incident = ret };
+    CLEAN(free_clean) struct incident *incident = calloc(1, sizeof(*incident));
+    CLEAN(incident_search_fini) struct incident_search search = { .incident = incident };
     CLEAN(run_report_fini) struct run_summary summary = { 0 };
-    int result = run_report_read(run_dir, true, &summary, err);
+    int result = incident ? run_report_read(run_dir, true, &summary, err) : err_nomem(err);
 
-    memset(ret, 0, sizeof(*ret));
     if (result == 0)
-        result = incident_take_states(ret, &summary, id, err);
+        result = incident_take_states(incident, &summary, id, err);
     if (result < 0)
         return result;
-    ret->alive = summary.alive;
-    ret->run_gpu_seconds = summary.has_ledger ? ledger_total(&summary.ledger) : 0;
-    search.from_ns = ret->verdict.since_real_ns - BEFORE_NS;
-    search.to_ns = ret->verdict.until_real_ns ? ret->verdict.until_real_ns + AFTER_NS : INT64_MAX;
+    incident->alive = summary.alive;
+    incident->run_gpu_seconds = summary.has_ledger ? ledger_total(&summary.ledger) : 0;
+    search.from_ns = incident->verdict.since_real_ns - BEFORE_NS;
+    search.to_ns =
+        incident->verdict.until_real_ns ? incident->verdict.until_real_ns + AFTER_NS : INT64_MAX;
     result = run_frames_each(run_dir, incident_take_frame, &search, err);
-    incident_add_begun(ret);
-    qsort(ret->event, ret->events, sizeof(ret->event[0]), incident_compare);
+    incident_add_begun(incident);
+    qsort(incident->event, incident->events, sizeof(incident->event[0]), incident_compare);
+    if (result == 0)
+        *ret = *incident;
     return result;
 }

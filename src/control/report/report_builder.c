@@ -287,6 +287,7 @@ static bool report_builder_note(struct report_builder *builder, struct reader in
         return false;
     if (save_note_parse(fact.text, &note))
         report_builder_save(builder, &note);
+    copy_note_parse(fact.text, &builder->summary.copied);
     return true;
 }
 

@@ -72,18 +72,22 @@ static void trace_exporter_fini(struct trace_exporter *exporter)
 
 int trace_range_read(const char *text, struct trace_range *ret)
 {
+    struct trace_range range;
     char *end;
 
     if (text[0] < '0' || text[0] > '9')
         return -EINVAL;
     errno = 0;
-    ret->from = ret->to = strtoull(text, &end, 10);
+    range.from = range.to = strtoull(text, &end, 10);
     if (*end == '-') {
         if (end[1] < '0' || end[1] > '9')
             return -EINVAL;
-        ret->to = strtoull(end + 1, &end, 10);
+        range.to = strtoull(end + 1, &end, 10);
     }
-    return *end || errno || ret->to < ret->from ? -EINVAL : 0;
+    if (*end || errno || range.to < range.from)
+        return -EINVAL;
+    *ret = range;
+    return 0;
 }
 
 int trace_ranges_read(const char *text, struct trace_choice *choice)

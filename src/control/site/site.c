@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/net/control_url.h"
 #include "core/clean.h"
+#include "core/hash.h"
 #include "core/time.h"
 #include "policy/policy.h"
 
@@ -31,6 +32,7 @@
 #define LEAVE_NS (15 * NS_PER_S)      /* less than launchers wait for their daemons */
 #define LEAVE_QUIET_NS (3 * NS_PER_S) /* nobody has sent anything for so long */
 #define CROWD_AGAIN_NS (60 * NS_PER_S)
+#define LIFE_SENDER "life"
 
 static void site_fini(struct site *site)
 {
@@ -46,6 +48,7 @@ static void site_fini(struct site *site)
     audit_fini(&site->audit);
     events_fini(&site->events);
     tls_fini(&site->tls);
+    life_watch_destroy(site->lives);
     loop_destroy(site->loop);
     fd_clean(&site->lock_fd);
 }
@@ -226,8 +229,56 @@ static bool site_has_left(const struct site *site, int64_t now_ns)
            (policy && run->finishes >= policy_members(policy));
 }
 
+/* A fact of our own, in the run's log as all others, so that what follows from it replays. */
+static void site_on_gone(void *arg, const struct member *member)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct site *site = arg;
+    struct member gone = *member;
+    struct frame frame = { .type = FRAME_MEMBER,
+                           .version = FRAME_VERSION,
+                           .sender = hash64(0, LIFE_SENDER, strlen(LIFE_SENDER)),
+                           .boot = site->lives_boot,
+                           .number = site->lives_number };
+    struct err err = { "" };
+    int result = -ENOMEM;
+
+    gone.state = MEMBER_GONE;
+    gone.news = true;
+    member_put(&payload, &gone);
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    if (!payload.failed && site->run[0]->log)
+        result = runlog_take(site->run[0]->log, &frame, 1, &err);
+    if (result < 0) /* then its lease decides, as ever */
+        log_error("node %s has ended, which cannot be written: %s", gone.node, err.text);
+    else
+        site->lives_number++;
+}
+
+/* The launchers of the job, if this is its own controller. */
+static void site_lives_turn(struct site *site, int64_t now_ns)
+{
+    const struct site_run *run = site->runs ? site->run[0] : NULL;
+    const struct policy *policy = run && run->log ? runlog_policy(run->log) : NULL;
+    CLEAN(free_clean) struct member *member = NULL;
+    size_t count = policy ? policy_members(policy) : 0;
+
+    if (!count)
+        return;
+    if (!site->lives) {
+        site->lives_boot = (uint64_t)time_real_ns();
+        if (life_watch_create(site->loop, site_on_gone, site, &site->lives) < 0)
+            return;
+    }
+    member = calloc(count, sizeof(*member));
+    if (member)
+        life_watch_set(site->lives, member, policy_lives(policy, member, count), now_ns);
+}
+
 static void site_only_turn(struct site *site, int64_t now_ns)
 {
+    site_lives_turn(site, now_ns);
     /* The launcher was killed: the others shall find out, and go on to the next one. */
     if (getppid() != site->parent || site_has_left(site, now_ns))
         loop_stop(site->loop);

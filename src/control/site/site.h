@@ -45,6 +45,7 @@ struct site_settings {
     uint32_t drains;                       /* in an hour */
     double drain_share;                    /* of the nodes, that may be out by us */
     int64_t verify_age_ns;                 /* whole checks of nodes count so long; 0: for ever */
+    uint32_t repair;                       /* SITE_REPAIR */
     uint32_t verify_stage, verify_at_once; /* 1 to 4; nodes at a time, 0: none */
     const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };

@@ -217,7 +217,7 @@ static void act_begin(struct site *site, const struct site_order *order)
 
     memcpy(id, order->decision.id, sizeof(id));
     log_info("order %s: %s %s%s", id, action_name(order->decision.action), order->decision.node[0],
-             look ? ": looking what became of it, an earlier controller had begun it" : "");
+             look ? ": an earlier controller had begun it; checking how it ended" : "");
     if (!look && act_write(site, id, OUTCOME_UNKNOWN, false, "") < 0)
         return; /* not begun: the next turn tries again */
     if (act_start(site, order, look, &err) < 0) {
@@ -293,6 +293,8 @@ static void act_settings(struct site *site, int64_t now_ns)
                          &err);
     if (r == 0)
         r = site_log_set(site->nodes, SITE_VERIFY_AT_ONCE, site->settings.verify_at_once, &err);
+    if (r == 0)
+        r = site_log_set(site->nodes, SITE_REPAIR, site->settings.repair, &err);
     if (r < 0)
         site_nodes_failed(site, r, &err);
 }

@@ -26,6 +26,7 @@
 #include "control/report/report_builder.h"
 #include "control/site/feed.h"
 #include "control/site/index_catchup.h"
+#include "control/site/life_watch.h"
 #include "control/site/local.h"
 #include "control/site/rank_presence.h"
 #include "control/site/site.h"
@@ -137,13 +138,15 @@ struct site {
     size_t load_next;       /* the run whose turn it is to be read */
     size_t forget_next;     /* ... and to be looked at for facts */
     int64_t began_real_ns;
-    int64_t crowd_at_ns;    /* when to say again that connections run short */
-    struct site_run *local; /* the only run, of --run-dir; NULL: a site */
-    pid_t parent;           /* of the controller of one run */
-    int64_t leave_ns;       /* of --only: when it ends at the latest; 0: it was not told to */
-    int64_t http_at_ns;     /* when to try again to listen */
-    bool http_missed;       /* and that it failed was logged */
-    int failed;             /* -errno that ends the process, and why */
+    int64_t crowd_at_ns;               /* when to say again that connections run short */
+    struct site_run *local;            /* the only run, of --run-dir; NULL: a site */
+    pid_t parent;                      /* of the controller of one run */
+    struct life_watch *lives;          /* of --only: its launchers; NULL: nobody is watched */
+    uint64_t lives_boot, lives_number; /* of the frames about them */
+    int64_t leave_ns;   /* of --only: when it ends at the latest; 0: it was not told to */
+    int64_t http_at_ns; /* when to try again to listen */
+    bool http_missed;   /* and that it failed was logged */
+    int failed;         /* -errno that ends the process, and why */
     struct err failure;
     struct err trouble; /* "": the logs can be written */
     int64_t trouble_ns;

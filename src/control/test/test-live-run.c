@@ -18,6 +18,7 @@
 #include "control/log/runlog.h"
 #include "control/log/spools.h"
 #include "control/report/live_run.h"
+#include "control/test/runlog_whole.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "lockstep/probe.h"
@@ -88,8 +89,8 @@ static int place_make(void **state)
         return -1;
     snprintf(run, sizeof(run), "%s/r1", place->base);
     if (mkdir(run, 0700) < 0 || rundir_open(&place->dir, run, NULL) < 0 ||
-        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &place->seen },
-                    &place->log, NULL) < 0)
+        runlog_open_whole(&(struct runlog_settings){ .dir = &place->dir, .seen = &place->seen },
+                          &place->log) < 0)
         return -1;
     fact_shape_put(&payload, &(struct fact_shape){ .hash = 1 });
     place_write(place, FRAME_SHAPE, &payload);

@@ -202,7 +202,9 @@ static void columns_say_which_steps_they_are(void **state)
     append(&world, writer, &rand, 500, 600);
     matrix_writer_close(writer);
     assert_int_equal(matrix_columns(matrix), 500);
-    assert_int_equal(matrix_refresh(matrix, NULL), 0);
+    matrix_close(matrix);
+    assert_int_equal(matrix_open(world.path, &matrix, NULL), 0);
+    assert_int_equal(matrix_columns(matrix), 600);
     assert_int_equal(matrix_steps(matrix, 200, column, 300, NULL), 300);
     for (uint64_t i = 0; i < 300; i++) {
         assert_int_equal(column[i].step, (200 + i) * 3);
@@ -215,6 +217,12 @@ static void columns_say_which_steps_they_are(void **state)
     world_fini(&world);
 }
 
+/* The least excess that has this code, as the page computes it (docs/openapi.json). */
+static int64_t code_ns(uint8_t code)
+{
+    return code < 2 ? 0 : (int64_t)(((UINT64_C(8) + (code - 2u) % 8) << (code - 2u) / 8) * 125);
+}
+
 static void codes_grow_with_what_they_stand_for(void **state)
 {
     int64_t last = -1;
@@ -225,14 +233,14 @@ static void codes_grow_with_what_they_stand_for(void **state)
     assert_int_equal(matrix_code(999), 1);
     assert_int_equal(matrix_code(INT64_MAX), 255);
     for (unsigned code = 2; code < 256; code++) {
-        int64_t ns = matrix_code_ns((uint8_t)code);
+        int64_t ns = code_ns((uint8_t)code);
 
         assert_true(ns > last);
         last = ns;
     }
     for (int64_t ns = 8000; ns < INT64_C(3000000000000);
          ns += ns / 50) { /* an eighth at most is lost */
-        int64_t back = matrix_code_ns(matrix_code(ns));
+        int64_t back = code_ns(matrix_code(ns));
 
         assert_true(back <= ns && back > ns - ns / 8 - 1000);
     }

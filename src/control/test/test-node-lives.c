@@ -20,7 +20,8 @@
 
 struct heard {
     size_t drains;
-    struct decision last; /* about nodes */
+    struct decision last;   /* about nodes */
+    struct decision repair; /* action 0: none */
     struct node_life life;
 };
 
@@ -38,6 +39,8 @@ static void hear(void *arg, uint16_t type, const struct buf *payload)
         assert_int_equal(node_life_get(in, &heard->life), 0);
     if (type == FRAME_DECISION) {
         assert_int_equal(decision_get(in, &heard->last), 0);
+        if (heard->last.action == ACTION_RESET_GPU || heard->last.action == ACTION_REBOOT)
+            heard->repair = heard->last;
         heard->drains +=
             heard->last.action == ACTION_DRAIN && heard->last.state == DECISION_ORDERED;
     }
@@ -325,7 +328,7 @@ static void a_node_that_a_run_has_lost_is_reported_dead(void **state)
     assert_int_equal(heard.last.state, DECISION_ORDERED);
     assert_int_equal(heard.last.argument, 4211);
     assert_string_equal(heard.last.why, "lockstep: node-fault lost lost-1");
-    tick(core, NOW + 3600 * NS_PER_S, &heard); /* the order has expired: nobody began it */
+    tick(core, NOW + 3600 * NS_PER_S, &heard); /* the order has expired: no executor began it */
     assert_int_not_equal(heard.life.state, NODE_OUT);
 }
 
@@ -394,6 +397,106 @@ static void what_the_controller_has_begun_does_not_expire(void **state)
     assert_string_equal(heard.life.reason, drain.why);
 }
 
+static void find_repair(struct site_core *core, unsigned action, unsigned origin, int64_t real_ns)
+{
+    struct finding finding = { .real_ns = real_ns,
+                               .kind = FINDING_XID,
+                               .class = FINDING_CLASS_HARDWARE,
+                               .severity = FINDING_FATAL,
+                               .origin = (uint8_t)origin,
+                               .action = (uint8_t)action,
+                               .count = 1,
+                               .node = "n1",
+                               .device = "0001:3b:00",
+                               .text = "GSP does not respond" };
+    struct buf payload = { 0 };
+
+    finding_identify(&finding);
+    finding_put(&payload, &finding);
+    put(core, FRAME_FINDING, &payload, false);
+}
+
+/* Drained by us because of it, at NOW + 1 s. */
+static void drained_for(struct site_core *core, unsigned action, unsigned origin)
+{
+    struct heard heard;
+
+    find_repair(core, action, origin, NOW);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 1);
+    controller_says(core, heard.last.id, OUTCOME_DONE, true, NOW + NS_PER_S);
+}
+
+static void a_gpu_is_reset_only_if_the_site_allows_it(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    set(core, SITE_VERIFY_AT_ONCE, 0);
+    drained_for(core, ACTION_RESET_GPU, FINDING_FROM_KERNEL);
+    tick(core, NOW + 2 * NS_PER_S, &heard);
+    assert_int_equal(heard.repair.action, ACTION_RESET_GPU);
+    assert_int_equal(heard.repair.state, DECISION_DRY_RUN);
+    assert_string_equal(heard.repair.why,
+                        "--repair reset-gpu was not given; xid of 0001:3b:00: GSP "
+                        "does not respond");
+    set(core, SITE_REPAIR, SITE_REPAIR_REBOOT);
+    assert_false(site_core_is_due(core, NOW + 3 * NS_PER_S));
+    set(core, SITE_REPAIR, SITE_REPAIR_RESET_GPU);
+    assert_true(site_core_is_due(core, NOW + 3 * NS_PER_S));
+    tick(core, NOW + 3 * NS_PER_S, &heard);
+    assert_int_equal(heard.repair.action, ACTION_RESET_GPU);
+    assert_int_equal(heard.repair.state, DECISION_ORDERED);
+    assert_int_equal(heard.repair.argument, 0x13b00);
+    tick(core, NOW + 4 * NS_PER_S, &heard);
+    assert_int_equal(heard.repair.action, 0);
+    tick(core, NOW + 4000 * NS_PER_S, &heard); /* nobody did it in time; it is not ordered again */
+    assert_int_equal(heard.repair.state, DECISION_EXPIRED);
+    tick(core, NOW + 8000 * NS_PER_S, &heard);
+    assert_int_equal(heard.repair.action, 0);
+}
+
+static void what_a_user_can_write_repairs_nothing(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct heard heard;
+
+    (void)state;
+    set(core, SITE_REPAIR, SITE_REPAIR_RESET_GPU | SITE_REPAIR_REBOOT);
+    find_repair(core, ACTION_REBOOT, FINDING_FROM_USER, NOW);
+    for (int i = 0; i < 4; i++) {
+        tick(core, NOW + i * NS_PER_S, &heard);
+        assert_int_equal(heard.drains, 0);
+        assert_int_equal(heard.repair.action, 0);
+    }
+}
+
+static void a_node_that_a_person_took_out_is_not_rebooted(void **state)
+{
+    CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
+    struct request request = {
+        .id = "r-1", .kind = REQUEST_NODE_OUT, .real_ns = NOW, .who = "ops", .text = "n1"
+    };
+    struct buf payload = { 0 };
+    struct heard heard;
+
+    (void)state;
+    set(core, SITE_REPAIR, SITE_REPAIR_REBOOT);
+    check(core, "n1", CHECK_OK);
+    tick(core, NOW, &heard);
+    request_put(&payload, &request);
+    put(core, FRAME_REQUEST, &payload, true);
+    tick(core, NOW, &heard);
+    assert_int_equal(heard.drains, 1);
+    controller_says(core, heard.last.id, OUTCOME_DONE, true, NOW + NS_PER_S);
+    find_repair(core, ACTION_REBOOT, FINDING_FROM_KERNEL, NOW + 2 * NS_PER_S);
+    for (int i = 3; i < 6; i++) {
+        tick(core, NOW + i * NS_PER_S, &heard);
+        assert_int_equal(heard.repair.action, 0);
+    }
+}
+
 static void a_node_that_is_named_over_weeks_is_a_lemon(void **state)
 {
     CLEAN(lives_core_clean) struct site_core *core = core_that_acts();
@@ -428,6 +531,9 @@ int main(void)
         cmocka_unit_test(a_node_that_is_heard_of_is_not_dead),
         cmocka_unit_test(a_node_is_not_dead_because_of_a_run_elsewhere),
         cmocka_unit_test(what_the_controller_has_begun_does_not_expire),
+        cmocka_unit_test(a_gpu_is_reset_only_if_the_site_allows_it),
+        cmocka_unit_test(what_a_user_can_write_repairs_nothing),
+        cmocka_unit_test(a_node_that_a_person_took_out_is_not_rebooted),
         cmocka_unit_test(a_node_that_is_named_over_weeks_is_a_lemon),
     };
 

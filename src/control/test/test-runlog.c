@@ -19,6 +19,7 @@
 #include "base/runfile.h"
 #include "control/log/spools.h"
 #include "control/report/run_report.h"
+#include "control/test/runlog_whole.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/decision.h"
@@ -63,7 +64,7 @@ static double cost_after(struct place *place, double filed, const char *name, do
 
     thresholds_default(&files);
     files.verdict_least_cost = filed;
-    assert_int_equal(runlog_open(&settings, &log, NULL), 0);
+    assert_int_equal(runlog_open_whole(&settings, &log), 0);
     if (name)
         assert_int_equal(runlog_set(log, name, value, "admin", NULL), 0);
     assert_int_equal(runlog_tick(log, 0, NULL), 0);
@@ -117,7 +118,7 @@ static void what_cannot_be_is_refused_and_not_logged(void **state)
     struct stat before, after;
 
     assert_int_equal(
-        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+        runlog_open_whole(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log), 0);
     assert_int_equal(runlog_tick(log, 0, NULL), 0);
     assert_int_equal(stat(place->dir.log.text, &before), 0);
     assert_int_equal(runlog_set(log, "no.such", 1, "admin", &err), -ENOENT);
@@ -215,7 +216,7 @@ static void a_log_with_what_nodes_know_replays(void **state)
 
     for (int life = 0; life < 2; life++) {
         assert_int_equal(
-            runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL),
+            runlog_open_whole(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log),
             0);
         if (life == 0)
             take_begin(log);
@@ -239,7 +240,7 @@ static void a_finding_touches_ranks_of_its_process_or_node_while_they_run(void *
     struct finding finding = finding_now("n1", 0);
 
     assert_int_equal(
-        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+        runlog_open_whole(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log), 0);
     assert_int_equal(runlog_touch(log, &finding), CORE_TOUCH_NONE);
     take_begin(log);
     assert_int_equal(runlog_tick(log, 0, NULL), 0);
@@ -298,7 +299,7 @@ static void a_finding_touches_where_ranks_were_until_they_are_elsewhere(void **s
     struct buf payload = { 0 };
 
     assert_int_equal(
-        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+        runlog_open_whole(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log), 0);
     take_begin(log);
     assert_int_equal(runlog_tick(log, 0, NULL), 0);
     fact_run_put(&payload, &run);
@@ -344,9 +345,9 @@ static void a_launcher_is_heard_beyond_the_disk_limit(void **state)
     frame.payload = payload.data;
     assert_true(payload.size >= frame.payload_bytes);
     assert_int_equal(
-        runlog_open(
-            &(struct runlog_settings){ .dir = &place->dir, .seen = &seen, .disk_max = 16384 }, &log,
-            NULL),
+        runlog_open_whole(
+            &(struct runlog_settings){ .dir = &place->dir, .seen = &seen, .disk_max = 16384 },
+            &log),
         0);
     for (int i = 0; i < 400 && result == 0; i++) {
         frame.number = (uint64_t)i;

@@ -113,7 +113,7 @@ static void an_order_without_an_end_expires(void **state)
     assert_false(site_orders_are_due(&stage.orders, NOW + SITE_ORDER_NS));
     assert_true(site_orders_are_due(&stage.orders, NOW + 2 * SITE_ORDER_NS));
     assert_int_equal(tick(&stage, NOW + 2 * SITE_ORDER_NS, 1)->state, DECISION_EXPIRED);
-    assert_non_null(strstr(stage.said[0].why, "nobody began it"));
+    assert_non_null(strstr(stage.said[0].why, "no executor began it"));
     tick(&stage, NOW + 3 * SITE_ORDER_NS, 0);
     site_orders_fini(&stage.orders);
 }

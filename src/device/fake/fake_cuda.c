@@ -6,7 +6,7 @@
  * Keys: cuda.FUNCTION for an error, delay or hang of each (cuda.init, cuda.context-retain, cuda.memory-alloc, cuda.copy,
  * cuda.launch, cuda.stream-wait, cuda.event-wait ...), cuda.count, cuda.version, cuda.N.name, cuda.N.memory, cuda.N.free (bytes),
  * cuda.N.major (of its compute capability), cuda.N.multiprocessors; cuda.kernel-us and cuda.copy-us say how long a kernel or a copy
- * keeps its stream busy; cuda.N.memory-rate, cuda.N.pcie-rate and cuda.N.peer-rate, in MB/s, make that depend on the size of a copy; cuda.peers 0: GPUs do
+ * keeps its stream busy; cuda.N.memory-rate, cuda.N.pcie-rate and cuda.N.peer-rate, in MB/s, make that depend on the size of a copy (cpuC.cuda.N.pcie-rate: begun on that CPU); cuda.peers 0: GPUs do
  * not access each other.
  *
  * Kernels of gpu_kernels.c run on the host, when their time has come; all others only take time.  Faults: cuda.N.flip-sm (one bit
@@ -17,6 +17,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,6 +365,19 @@ static int fake_device(void) /* of the current context */
     return (int)((char *)current[depth - 1] - contexts);
 }
 
+/* For other fakes: which device is current, and work of so many microseconds on a stream. */
+EXPORT int fake_cuda_device(void);
+EXPORT int fake_cuda_device(void)
+{
+    return depth ? fake_device() : -1;
+}
+
+EXPORT int fake_cuda_work(void *stream, int64_t us);
+EXPORT int fake_cuda_work(void *stream, int64_t us)
+{
+    return stream_add(stream, "cuda.launch", "cuda.work-us", us);
+}
+
 EXPORT int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total);
 EXPORT int cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
@@ -431,6 +445,9 @@ static int fake_copy(void *to, const void *from, size_t bytes, void *stream, con
     if (!depth)
         return INVALID_CONTEXT;
     result = script_number(&mb_a_second, 0, "cuda.%d.%s", fake_device(), rate);
+    if (result == 0) /* depends on where the copy is begun */
+        result = script_number(&mb_a_second, mb_a_second, "cpu%d.cuda.%d.%s", sched_getcpu(),
+                               fake_device(), rate);
     if (mb_a_second > 0)
         us = (int64_t)bytes / mb_a_second;
     if (result == 0)

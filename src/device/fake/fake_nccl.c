@@ -1,36 +1,58 @@
 /* fake_nccl.c - libnccl.so.2 by script.  A rank alone copies what it is given, as if all others gave zero.  An all-reduce of single
  * precision that all ranks of this process begin in one group has the sum of all of them.
  *
+ * Send and receive also work between two processes: the one that made the id has the first half of the ranks and listens, on
+ * $NCCL_SOCKET_IFNAME or the first interface that is no loopback; the other one connects, rank n + i to rank i.  Bytes go over TCP when
+ * they are begun, so a slow network slows the caller.
+ *
  * Keys: nccl.R.bad-number (this one of the result of rank R has a wrong bit), nccl.log (text: written to $NCCL_DEBUG_FILE at the end
- * of a group), nccl.version, nccl.init, nccl.destroy, nccl.async-error, nccl.all-reduce, nccl.all-gather, nccl.reduce-scatter,
+ * of a group), nccl.bad-byte (of what is received: its first byte is wrong), nccl.version, nccl.init, nccl.destroy, nccl.async-error, nccl.all-reduce, nccl.all-gather, nccl.reduce-scatter,
  * nccl.send, nccl.receive, nccl.group-end.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "device/fake/script.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 struct fake_id {
-    char byte[128];
+    uint32_t pid;
+    struct sockaddr_in address;
+    char rest[128 - sizeof(uint32_t) - sizeof(struct sockaddr_in)];
 };
+
+_Static_assert(sizeof(struct fake_id) == 128, "the library's own size");
 
 #define RANKS_MAX 32
 #define SINGLE 7 /* ncclFloat32 */
 
+enum {
+    SYSTEM_ERROR = 2,
+    REMOTE_ERROR = 6
+};
+
 struct fake_comm {
     int ranks, rank;
+    int fd;            /* to the rank of another process; 0: none */
     const float *from; /* begun in this group */
     float *to;
     size_t count;
 };
 
 static struct fake_comm comms[RANKS_MAX];
+static int listen_fd; /* of the process that made the id; 0: none */
 
 static int fake_call(const char *key)
 {
@@ -82,26 +104,140 @@ EXPORT const char *ncclGetErrorString(int result)
                                                                           : "unknown result code";
 }
 
+/* ---- between two processes ---- */
+
+static int fake_interface(struct sockaddr_in *ret)
+{
+    const char *name = getenv("NCCL_SOCKET_IFNAME");
+    struct ifaddrs *list = NULL;
+    int found = 0;
+
+    if (getifaddrs(&list) < 0)
+        return 0;
+    for (const struct ifaddrs *entry = list; entry && !found; entry = entry->ifa_next) {
+        if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET)
+            continue;
+        found = name ? strcmp(name, entry->ifa_name) == 0 : !(entry->ifa_flags & IFF_LOOPBACK);
+        if (found)
+            memcpy(ret, entry->ifa_addr, sizeof(*ret));
+    }
+    freeifaddrs(list);
+    ret->sin_port = 0;
+    return found;
+}
+
+static int fake_listen(struct fake_id *id)
+{
+    socklen_t size = sizeof(id->address);
+
+    if (!fake_interface(&id->address))
+        return 0;
+    listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(listen_fd, (struct sockaddr *)&id->address, size) < 0 ||
+        listen(listen_fd, RANKS_MAX) < 0 ||
+        getsockname(listen_fd, (struct sockaddr *)&id->address, &size) < 0)
+        return -1;
+    return 0;
+}
+
+static int fake_connect(struct fake_comm *comm, const struct fake_id *id)
+{
+    uint32_t rank = (uint32_t)comm->rank;
+
+    comm->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(comm->fd, (const struct sockaddr *)&id->address, sizeof(id->address)) < 0 ||
+        send(comm->fd, &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank))
+        return -1;
+    return 0;
+}
+
+/* Its peer has connected, or will. */
+static int fake_accept(struct fake_comm *comm)
+{
+    while (!comm->fd && listen_fd) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        uint32_t rank;
+
+        if (fd < 0 || recv(fd, &rank, sizeof(rank), MSG_WAITALL) != sizeof(rank) ||
+            rank >= RANKS_MAX || rank < (uint32_t)comm->ranks / 2)
+            return -1;
+        comms[rank - (uint32_t)comm->ranks / 2].fd = fd;
+    }
+    return comm->fd ? 0 : -1;
+}
+
+static int fake_move(struct fake_comm *comm, const char *from, char *to, size_t bytes)
+{
+    while (bytes) {
+        ssize_t moved = from ? send(comm->fd, from, bytes, MSG_NOSIGNAL)
+                             : recv(comm->fd, to, bytes, MSG_WAITALL);
+
+        if (moved <= 0)
+            return -1;
+        bytes -= (size_t)moved;
+        from = from ? from + moved : NULL;
+        to = to ? to + moved : NULL;
+    }
+    return 0;
+}
+
+/* Work that was begun on the stream before, such as filling the memory, comes first. */
+static void fake_stream_wait(void *stream)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    int (*wait)(void *stream);
+
+    *(void **)&wait = library ? dlsym(library, "cuStreamSynchronize") : NULL;
+    if (wait)
+        wait(stream);
+    if (library)
+        dlclose(library);
+}
+
+static int fake_pair(struct fake_comm *comm, const void *from, void *to, size_t bytes, void *stream)
+{
+    int64_t bad;
+    int result = fake_call(from ? "nccl.send" : "nccl.receive");
+
+    if (result)
+        return result;
+    fake_stream_wait(stream);
+    if (fake_accept(comm) < 0 || fake_move(comm, from, to, bytes) < 0)
+        return REMOTE_ERROR;
+    if (to && bytes > 64 && script_number(&bad, 0, "nccl.bad-byte") == 0 && bad)
+        *(unsigned char *)to ^= 1;
+    return 0;
+}
+
 EXPORT int ncclGetUniqueId(struct fake_id *ret);
 EXPORT int ncclGetUniqueId(struct fake_id *ret)
 {
+    int result = fake_call("nccl.id");
+
+    if (result)
+        return result;
     memset(ret, 7, sizeof(*ret));
-    return fake_call("nccl.id");
+    ret->pid = (uint32_t)getpid();
+    ret->address = (struct sockaddr_in){ .sin_family = AF_INET };
+    return fake_listen(ret) < 0 ? SYSTEM_ERROR : 0;
 }
 
 EXPORT int ncclCommInitRank(void **ret, int ranks, struct fake_id id, int rank);
 EXPORT int ncclCommInitRank(void **ret, int ranks, struct fake_id id, int rank)
 {
     int result = fake_call("nccl.init");
+    struct fake_comm *comm;
 
-    (void)id;
     if (result == 0 && (ranks < 1 || rank < 0 || rank >= ranks))
         result = 4;
-    if (result == 0) {
-        comms[rank % RANKS_MAX] = (struct fake_comm){ .ranks = ranks, .rank = rank };
-        *ret = &comms[rank % RANKS_MAX];
-    }
-    return result;
+    if (result)
+        return result;
+    comm = &comms[rank % RANKS_MAX];
+    *comm = (struct fake_comm){ .ranks = ranks, .rank = rank };
+    *ret = comm;
+    if (id.pid != (uint32_t)getpid() && fake_connect(comm, &id) < 0)
+        return SYSTEM_ERROR;
+    return 0;
 }
 
 EXPORT int ncclCommDestroy(void *which);
@@ -238,20 +374,25 @@ EXPORT int ncclReduceScatter(const void *from, void *to, size_t count, int type,
     return fake_copy("nccl.reduce-scatter", from, to, fake_bytes(count, type));
 }
 
+static int fake_is_alone(const struct fake_comm *comm)
+{
+    return comm->ranks == 1;
+}
+
 EXPORT int ncclSend(const void *from, size_t count, int type, int peer, void *which, void *stream);
 EXPORT int ncclSend(const void *from, size_t count, int type, int peer, void *which, void *stream)
 {
     (void)peer;
-    (void)which;
-    (void)stream;
-    return fake_copy("nccl.send", from, NULL, fake_bytes(count, type));
+    if (fake_is_alone(which))
+        return fake_copy("nccl.send", from, NULL, fake_bytes(count, type));
+    return fake_pair(which, from, NULL, fake_bytes(count, type), stream);
 }
 
 EXPORT int ncclRecv(void *to, size_t count, int type, int peer, void *which, void *stream);
 EXPORT int ncclRecv(void *to, size_t count, int type, int peer, void *which, void *stream)
 {
     (void)peer;
-    (void)which;
-    (void)stream;
-    return fake_copy("nccl.receive", NULL, to, fake_bytes(count, type));
+    if (fake_is_alone(which))
+        return fake_copy("nccl.receive", NULL, to, fake_bytes(count, type));
+    return fake_pair(which, NULL, to, fake_bytes(count, type), stream);
 }

@@ -4,7 +4,8 @@
  * .energy, .sm-clock, .sm-clock-max, .memory-clock, .memory-clock-max, .reasons, .gpu-busy, .memory-busy, .memory-used,
  * .memory-total, .ecc-corrected, .ecc-uncorrected, .remapped-corrected, .remapped-uncorrected, .remap-pending,
  * .remap-failed, .banks-without-spares, .margin, .link-L.state, .link-L.speed, .link-L.replays, .link-L.recoveries,
- * .link-L.crc, .processes (text: "PID BYTES PID BYTES"), .xid (an event for each value; " times 1" gives one), .pcie-generation, .pcie-generation-max, .pcie-width, .pcie-width-max, .pcie-replays, .recovery-action; and
+ * .link-L.crc, .fabric-state, .fabric-error, .fabric-health, .slowed-by-power, .slowed-by-heat, .slowed-by-board, .gpm (0: it
+ * has no performance counters), .gpm-ID (a mean of these), .processes (text: "PID BYTES PID BYTES"), .xid (an event for each value; " times 1" gives one), .pcie-generation, .pcie-generation-max, .pcie-width, .pcie-width-max, .pcie-replays, .recovery-action; and
  * nvml.N.handle for all of a GPU at once.  nvml.scribble writes so many bytes of nonsense to the descriptor on which the
  * process answers, and nvml.crash ends it by a signal: what a library may do to the process that called it.
  *
@@ -329,6 +330,96 @@ EXPORT int nvmlDeviceGetMarginTemperature(void *gpu, struct fake_margin *ret)
     return result;
 }
 
+struct fake_fabric {
+    unsigned version;
+    unsigned char cluster[16];
+    int status;
+    unsigned clique;
+    unsigned char state;
+    unsigned health;
+};
+
+EXPORT int nvmlDeviceGetGpuFabricInfoV(void *gpu, struct fake_fabric *ret);
+EXPORT int nvmlDeviceGetGpuFabricInfoV(void *gpu, struct fake_fabric *ret)
+{
+    unsigned state = 0, status = 0;
+    int result;
+
+    if (ret->version != (sizeof(*ret) | 2u << 24))
+        return 25;
+    result = gpu_u32(gpu, "fabric-state", 3, &state);
+    if (result == 0)
+        result = gpu_u32(gpu, "fabric-error", 0, &status);
+    ret->state = (unsigned char)state;
+    ret->status = (int)status;
+    return result ? result : gpu_u32(gpu, "fabric-health", 0xaa, &ret->health);
+}
+
+struct fake_support {
+    unsigned version, supported;
+};
+
+EXPORT int nvmlGpmQueryDeviceSupport(void *gpu, struct fake_support *ret);
+EXPORT int nvmlGpmQueryDeviceSupport(void *gpu, struct fake_support *ret)
+{
+    return ret->version == 1 ? gpu_u32(gpu, "gpm", 1, &ret->supported) : 25;
+}
+
+struct fake_gpm {
+    const char *gpu; /* NULL: nothing was sampled yet */
+};
+
+EXPORT int nvmlGpmSampleAlloc(struct fake_gpm **ret);
+EXPORT int nvmlGpmSampleAlloc(struct fake_gpm **ret)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret ? 0 : 999;
+}
+
+EXPORT int nvmlGpmSampleFree(struct fake_gpm *sample);
+EXPORT int nvmlGpmSampleFree(struct fake_gpm *sample)
+{
+    free(sample);
+    return 0;
+}
+
+EXPORT int nvmlGpmSampleGet(const char *gpu, struct fake_gpm *sample);
+EXPORT int nvmlGpmSampleGet(const char *gpu, struct fake_gpm *sample)
+{
+    sample->gpu = gpu;
+    return 0;
+}
+
+struct fake_metric {
+    unsigned id;
+    int result;
+    double value;
+    const char *text[3];
+};
+
+struct fake_metrics {
+    unsigned version, count;
+    struct fake_gpm *before, *after;
+    struct fake_metric metric[];
+};
+
+EXPORT int nvmlGpmMetricsGet(struct fake_metrics *request);
+EXPORT int nvmlGpmMetricsGet(struct fake_metrics *request)
+{
+    if (request->version != 1 || !request->before->gpu ||
+        request->before->gpu != request->after->gpu)
+        return 2;
+    for (unsigned i = 0; i < request->count; i++) {
+        struct fake_metric *metric = &request->metric[i];
+        int64_t value;
+
+        metric->result = script_number(&value, metric->id < 20 ? 50 : 1000, "nvml.%u.gpm-%u",
+                                       gpu_index(request->after->gpu), metric->id);
+        metric->value = (double)value;
+    }
+    return 0;
+}
+
 struct fake_process {
     unsigned pid;
     unsigned long long used;
@@ -450,6 +541,12 @@ EXPORT int nvmlDeviceGetFieldValues(void *gpu, int count, struct fake_field *ret
         ret[i].type = 1;
         if (ret[i].id == 82)
             ret[i].result = gpu_u32(gpu, "memory-temperature", 50, &ret[i].value.u32);
+        else if (ret[i].id == 74)
+            ret[i].result = gpu_u32(gpu, "slowed-by-power", 0, &ret[i].value.u32);
+        else if (ret[i].id == 75)
+            ret[i].result = gpu_u32(gpu, "slowed-by-heat", 0, &ret[i].value.u32);
+        else if (ret[i].id == 77)
+            ret[i].result = gpu_u32(gpu, "slowed-by-board", 0, &ret[i].value.u32);
         else if (ret[i].id == 230)
             ret[i].result = gpu_u32(gpu, "recovery-action", 0, &ret[i].value.u32);
         else

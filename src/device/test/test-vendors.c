@@ -86,6 +86,53 @@ static void a_library_without_a_function_names_it(void **state)
     assert_null(nvml);
 }
 
+static void activity_is_a_mean_between_two_reads(void **state)
+{
+    struct nvml_sample sample = { 0 }, other = { 0 };
+    struct nvml *nvml;
+
+    (void)state;
+    script(
+        "nvml.count value 2\nnvml.0.gpm-2 value 93\nnvml.0.gpm-5 error 3\nnvml.0.gpm-10 value 101\n"
+        "nvml.0.gpm-61 value 123456\nnvml.1.gpm value 0\n");
+    assert_int_equal(nvml_open(NULL, &nvml, NULL), 0);
+    nvml_activity_read(nvml, 0, &sample);
+    assert_true(sample.known == 0);
+    nvml_activity_read(nvml, 0, &sample);
+    nvml_activity_read(nvml, 1, &other);
+    nvml_activity_read(nvml, 1, &other);
+    nvml_activity_read(nvml, 99, &other);
+    assert_true(other.known == 0);
+    assert_true(nvml_has(&sample, NVML_SM_ACTIVE_PERCENT));
+    assert_int_equal(sample.value[NVML_SM_ACTIVE_PERCENT], 93);
+    assert_false(nvml_has(&sample, NVML_TENSOR_ACTIVE_PERCENT));
+    assert_false(nvml_has(&sample, NVML_MEMORY_BANDWIDTH_PERCENT)); /* no percentage */
+    assert_int_equal(sample.value[NVML_NVLINK_SENT_MIBPS], 123456);
+    nvml_close(nvml);
+}
+
+static void the_fabric_of_links_has_a_state_and_a_health(void **state)
+{
+    struct nvml_sample sample;
+    struct nvml *nvml;
+
+    (void)state;
+    script("nvml.count value 3\nnvml.0.fabric-state value 0\nnvml.1.fabric-state value 2\n"
+           "nvml.2.fabric-error value 3\nnvml.2.fabric-health value 0x51\n");
+    assert_int_equal(nvml_open(NULL, &nvml, NULL), 0);
+    assert_int_equal(nvml_read(nvml, 0, &sample, NULL), 0);
+    assert_false(nvml_has(&sample, NVML_FABRIC_STATE));
+    assert_int_equal(nvml_read(nvml, 1, &sample, NULL), 0);
+    assert_int_equal(sample.value[NVML_FABRIC_STATE], 2);
+    assert_false(nvml_has(&sample, NVML_FABRIC_ERROR));
+    assert_int_equal(nvml_read(nvml, 2, &sample, NULL), 0);
+    assert_int_equal(sample.value[NVML_FABRIC_ERROR], 3);
+    assert_int_equal(sample.value[NVML_FABRIC_HEALTH], NVML_FABRIC_DEGRADED_BANDWIDTH |
+                                                           NVML_FABRIC_ROUTE_UNHEALTHY |
+                                                           NVML_FABRIC_ACCESS_TIMEOUT);
+    nvml_close(nvml);
+}
+
 static void gpus_are_identified_and_read(void **state)
 {
     struct nvml_identity identity;
@@ -106,6 +153,8 @@ static void gpus_are_identified_and_read(void **state)
     assert_string_equal(identity.name, "NVIDIA H200");
     assert_string_equal(identity.pci, "00000000:11:00.0");
     assert_int_equal(nvml_read(nvml, 1, &sample, NULL), 0);
+    nvml_activity_read(nvml, 1, &sample);
+    nvml_activity_read(nvml, 1, &sample);
     for (unsigned i = 0; i < NVML_VALUES; i++) {
         assert_true(nvml_has(&sample, i));
         assert_string_not_equal(nvml_value_name(i), "?");
@@ -141,7 +190,7 @@ static void a_lost_gpu_is_a_finding(void **state)
     static const struct {
         int error, result;
     } cases[] = { { 15, -ENODEV }, { 16, -ENOTRECOVERABLE }, { 10, -ETIMEDOUT } };
-    struct nvml_sample sample;
+    struct nvml_sample sample, before;
     struct nvml *nvml;
     struct err err;
     char text[64];
@@ -149,17 +198,18 @@ static void a_lost_gpu_is_a_finding(void **state)
     (void)state;
     script("nvml.count value 1\n");
     assert_int_equal(nvml_open(NULL, &nvml, NULL), 0);
+    memset(&before, 0x5a, sizeof(before));
+    memcpy(&sample, &before, sizeof(sample));
     for (size_t i = 0; i < COUNT(cases); i++) {
         snprintf(text, sizeof(text), "nvml.0.ecc-corrected error %d\n", cases[i].error);
         script(text);
         assert_int_equal(nvml_read(nvml, 0, &sample, &err), cases[i].result);
         assert_non_null(strstr(err.text, "NVML"));
-        assert_true(nvml_has(&sample, NVML_TEMPERATURE_C)); /* what was read before */
-        assert_false(nvml_has(&sample, NVML_PCIE_WIDTH));   /* nothing is asked any more */
+        assert_memory_equal(&sample, &before, sizeof(sample));
     }
     script("nvml.0.handle error 15\n");
     assert_int_equal(nvml_read(nvml, 0, &sample, &err), -ENODEV);
-    assert_int_equal(sample.known, 0);
+    assert_memory_equal(&sample, &before, sizeof(sample));
     nvml_close(nvml);
     script("nvml.init error 9\n");
     assert_int_equal(nvml_open(NULL, &nvml, &err), -EIO);
@@ -336,6 +386,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_library_that_is_not_there_is_no_surprise),
         cmocka_unit_test(a_library_without_a_function_names_it),
+        cmocka_unit_test(activity_is_a_mean_between_two_reads),
+        cmocka_unit_test(the_fabric_of_links_has_a_state_and_a_health),
         cmocka_unit_test(gpus_are_identified_and_read),
         cmocka_unit_test(what_a_gpu_does_not_report_is_absent_and_not_zero),
         cmocka_unit_test(a_lost_gpu_is_a_finding),

@@ -31,6 +31,8 @@ static bool crash_is_bad(const struct fact_exit *fact)
 
 void crash_note(struct judge_state *judge, const struct fact_note *fact)
 {
+    if (crash_restored_note(judge, fact)) /* it comes before the first step of its attempt */
+        return;
     if (fact->attempt != judge->model.attempt)
         return;
     if (crash_point_note(judge, fact))
@@ -79,6 +81,43 @@ void crash_exit(struct judge_state *judge, const struct fact_exit *fact)
         crash_launcher_exit(judge, fact);
     if (fact->ended_by_launcher)
         hang_launcher_exit(judge, fact);
+}
+
+static bool crash_is_lost(const struct fact_exit *fact)
+{
+    return strncmp(fact->text, CRASH_LOST, strlen(CRASH_LOST)) == 0;
+}
+
+static bool crash_has_exit(const struct fact_exit *exit, uint32_t count, uint32_t rank)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (exit[i].rank == rank)
+            return true;
+    }
+    return false;
+}
+
+/* One exit stands for all ranks of the node: nobody is left there who could report them. */
+void crash_node_lost(struct judge_state *judge, const char *node, int64_t real_ns, bool ended)
+{
+    const struct model *model = &judge->model;
+    struct fact_exit lost = { .attempt = model->attempt,
+                              .mono_ns = real_ns - judge->mono_to_real_ns,
+                              .status = SIGKILL };
+
+    for (lost.rank = 0; lost.rank < model->world; lost.rank++) {
+        uint32_t at = model->rank[lost.rank].node;
+
+        if (at >= model->nodes || strcmp(model->node[at].name, node) != 0)
+            continue;
+        if (crash_has_exit(judge->exit, judge->exits, lost.rank) ||
+            crash_has_exit(judge->launcher_exit, judge->launcher_exits, lost.rank))
+            return;
+        snprintf(lost.text, sizeof(lost.text), "%s: %s", CRASH_LOST,
+                 ended ? "all its processes have ended" : "no sign of life of its launcher");
+        crash_add(judge, &lost);
+        return;
+    }
 }
 
 /* Of more than there is room for, the earliest are kept. */
@@ -161,7 +200,7 @@ static unsigned crash_layer_of(int status)
 
 static const char *crash_source_of(const struct fact_exit *fact)
 {
-    return crash_is_left(fact) ? "ring" : "launcher";
+    return crash_is_lost(fact) ? "controller" : crash_is_left(fact) ? "ring" : "launcher";
 }
 
 static void crash_describe_echoes(const struct judge_state *judge, struct verdict *draft,
@@ -404,6 +443,16 @@ static void crash_describe_left(const struct judge_state *judge, struct verdict 
                         (unsigned long long)past->step, first->rank);
 }
 
+static void crash_add_node(const struct judge_state *judge, struct verdict *draft, uint32_t rank)
+{
+    const struct model *model = &judge->model;
+
+    for (uint32_t i = rank + 1; rank < model->world && i < model->world; i++) {
+        if (model->rank[i].node == model->rank[rank].node)
+            judge_state_add_rank(judge, draft, i);
+    }
+}
+
 static void draft_crash(struct judge_state *judge, const struct fact_exit *culprit,
                         const struct fact_exit *first, struct verdict *draft)
 {
@@ -411,6 +460,8 @@ static void draft_crash(struct judge_state *judge, const struct fact_exit *culpr
     draft->layer = (uint8_t)crash_words_layer(culprit->words, crash_layer_of(culprit->status));
     snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
     judge_state_add_rank(judge, draft, culprit->rank);
+    if (crash_is_lost(culprit))
+        crash_add_node(judge, draft, culprit->rank);
     draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
     if (culprit->status == -1) /* who was gone at the same time may have been it as well */
         draft->confidence = crash_one_of_many(judge, culprit) ? 0.3 : 0.6;
@@ -467,6 +518,13 @@ static bool crash_again(const struct judge_state *judge, struct verdict *draft)
         return true;
     }
     return false;
+}
+
+bool crash_awaits_loss(const struct judge_state *judge, int64_t now_ns, int64_t loss_ns)
+{
+    const struct fact_exit *first = judge->crash_reported ? NULL : crash_first_bad(judge);
+
+    return first && crash_all_blame_others(judge) && now_ns - first->mono_ns < loss_ns;
 }
 
 static void crash_judge_exits(struct judge_state *judge, int64_t now_ns, bool over)
@@ -566,6 +624,7 @@ static void crash_recovered_by_restart(const struct judge_state *judge,
     verdict->until_real_ns = past->begin_ns + judge->mono_to_real_ns;
     snprintf(verdict->plan, sizeof(verdict->plan), CRASH_RESTARTED ", training since step %llu",
              (unsigned long long)past->step);
+    crash_point_continued(judge, verdict);
     snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
     tracked->open = tracked->restarted = false;
     tracked->changed = true;
@@ -611,6 +670,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
         snprintf(tracked->verdict.plan, sizeof(tracked->verdict.plan),
                  "all ranks restarted as attempt %u, training since step %llu",
                  judge->model.attempt, (unsigned long long)past->step);
+        crash_point_continued(judge, &tracked->verdict);
         snprintf(tracked->verdict.plan_state, sizeof(tracked->verdict.plan_state), "done");
         tracked->open = false;
         tracked->changed = true;

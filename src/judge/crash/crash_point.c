@@ -12,6 +12,9 @@
 #include "core/clean.h"
 #include "judge/crash/crash_private.h"
 
+#define POINT_CONTINUES "the job can continue from the checkpoint of step "
+#define POINT_NONE "no checkpoint is verified by all ranks: that of step "
+
 /* Exactly as the Python package writes it. */
 static bool crash_point_parse(const char *text, uint64_t *ret_step, uint64_t *ret_saved_in)
 {
@@ -110,6 +113,22 @@ static void crash_point_accuse(struct judge_state *judge, const struct judge_poi
     judge_state_find(judge, &draft, &fresh);
 }
 
+bool crash_restored_note(struct judge_state *judge, const struct fact_note *fact)
+{
+    char again[64];
+    uint64_t step;
+
+    if (sscanf(fact->text, CRASH_RESTORED "%" SCNu64, &step) != 1)
+        return false;
+    snprintf(again, sizeof(again), CRASH_RESTORED "%" PRIu64, step);
+    if (strcmp(again, fact->text) != 0)
+        return false;
+    judge->restored.known = true;
+    judge->restored.attempt = fact->attempt;
+    judge->restored.step = step;
+    return true;
+}
+
 bool crash_point_note(struct judge_state *judge, const struct fact_note *fact)
 {
     struct judge_point *point;
@@ -158,15 +177,55 @@ void crash_point_describe(const struct judge_state *judge, struct verdict *draft
     }
     if (!best) {
         if (partly)
-            verdict_because(draft, "note",
-                            "no checkpoint is verified by all ranks: that of step %" PRIu64
-                            " by %" PRIu32 " of %" PRIu32,
+            verdict_because(draft, "note", POINT_NONE "%" PRIu64 " by %" PRIu32 " of %" PRIu32,
                             partly->step, partly->ranks, judge->model.world);
         return;
     }
     lost = judge->last_step - MIN(judge->last_step, best->side[0].saved_in);
     verdict_because(draft, "note",
-                    "the job can continue from the checkpoint of step %" PRIu64
-                    ", which all ranks have verified; %" PRIu64 " complete step%s after it %s lost",
+                    POINT_CONTINUES "%" PRIu64 ", which all ranks have verified; %" PRIu64
+                                    " complete step%s after it %s lost",
                     best->step, lost, lost == 1 ? "" : "s", lost == 1 ? "is" : "are");
+}
+
+/* Complete steps behind it that were lost; false: no rank has noted in which step it was saved. */
+static bool crash_point_lost(const struct judge_state *judge, uint64_t step, uint64_t since,
+                             uint64_t *ret)
+{
+    for (size_t i = 0; i < COUNT(judge->point); i++) {
+        const struct judge_point *point = &judge->point[i];
+
+        if (!point->ranks || point->step != step)
+            continue;
+        *ret = since - MIN(since, point->side[0].saved_in + 1);
+        return true;
+    }
+    return false;
+}
+
+/* It is known better now: writers of checkpoints outlive their ranks, and verify what no rank can note any more; and a launcher or a
+ * person may choose another one.
+ */
+void crash_point_continued(const struct judge_state *judge, struct verdict *verdict)
+{
+    uint64_t expected, step = judge->restored.step, lost;
+
+    if (!judge->restored.known || judge->restored.attempt != judge->model.attempt)
+        return;
+    for (uint32_t i = 0; i < verdict->because_count; i++) {
+        char *what = verdict->because[i].what;
+        size_t room = sizeof(verdict->because[i].what);
+        bool none = sscanf(what, POINT_NONE "%" SCNu64, &expected) == 1;
+
+        if (!none && (sscanf(what, POINT_CONTINUES "%" SCNu64, &expected) != 1 || expected == step))
+            continue;
+        snprintf(what, room, "the job continued from the checkpoint of step %" PRIu64 "%s", step,
+                 none              ? ""
+                 : step > expected ? ", a newer one than all ranks had noted"
+                                   : ", an older one than all ranks had noted");
+        if (crash_point_lost(judge, step, verdict->since_step, &lost))
+            snprintf(what + strlen(what), room - strlen(what),
+                     "; %" PRIu64 " complete step%s after it %s lost", lost, lost == 1 ? "" : "s",
+                     lost == 1 ? "is" : "are");
+    }
 }

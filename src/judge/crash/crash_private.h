@@ -10,6 +10,7 @@
 #define CRASH_UNCAUGHT STATE_UNCAUGHT /* "in thread NAME: " may be before it */
 #define CRASH_RESTARTED "its launcher restarted the workers"
 #define CRASH_NOTED "ended by an exception" /* text of an exit that is known only by a note */
+#define CRASH_LOST "was lost with its node" /* of one that is known only by the node's loss */
 
 /* crash_point.c: what a rank notes when its part of a checkpoint is verified: the step, and the step of the ring in which it
  * was saved.
@@ -18,10 +19,16 @@
 #define CRASH_POINT_TEXT "checkpoint of step %" PRIu64 " is verified, saved in step %" PRIu64
 /* Whether it was such a note. */
 bool crash_point_note(struct judge_state *judge, const struct fact_note *fact);
+/* What a rank notes when it goes on from a checkpoint; the demo's trainer and the Python package write it. */
+#define CRASH_RESTORED "restored from checkpoint of step "
+/* Whether it was such a note; of this attempt or the next one. */
+bool crash_restored_note(struct judge_state *judge, const struct fact_note *fact);
 /* Workers were begun again: checkpoints that only some of those before them have verified are forgotten. */
 void crash_points_restart(struct judge_state *judge);
 /* From where the job can continue, and what is lost. */
 void crash_point_describe(const struct judge_state *judge, struct verdict *draft);
+/* The training goes on: the line about it says so if a rank has noted that it restored another point than was expected. */
+void crash_point_continued(const struct judge_state *judge, struct verdict *verdict);
 
 /* crash_words.c: the line that says most, without its prefix; *size 0: there is none. */
 const char *crash_best_line(const char *words, size_t *size);
@@ -35,7 +42,7 @@ bool crash_gave_up(const struct fact_exit *fact);
 
 /* The newest step of that rank; others may have gone on without it.  NULL: none is known. */
 const struct past_step *crash_last_step_of(const struct judge_state *judge, uint32_t rank);
-/* crash_disagree.c: a rank that aborted because its library received what belongs to another collective.  false: it did not. */
+/* A rank that aborted because its library received what belongs to another collective.  false: it did not. */
 bool crash_draft_disagree(const struct judge_state *judge, const struct fact_exit *noticed,
                           struct verdict *draft);
 

@@ -36,6 +36,12 @@ static const struct crash_fault {
     { "DefaultCPUAllocator", LAYER_HOST_MEMORY },
     { "MemoryError", LAYER_HOST_MEMORY }, /* after those of the GPU, which end with it as well */
     { "std::bad_alloc", LAYER_HOST_MEMORY },
+    { "posix_fallocate failed", LAYER_HOST_MEMORY }, /* of NCCL, in /dev/shm */
+    { "/dev/shm", LAYER_HOST_MEMORY },
+    { "unable to write to file </torch_", LAYER_HOST_MEMORY }, /* a data loader, there as well */
+    { "No space left on device", LAYER_STORAGE },
+    { "Disk quota exceeded", LAYER_STORAGE },
+    { "Read-only file system", LAYER_STORAGE },
 };
 
 static const struct crash_fault *crash_fault_find(const char *words, size_t size)

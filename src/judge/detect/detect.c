@@ -18,6 +18,7 @@ static const double shifts[DETECT_SHIFTS] = { 0.2, 0.5, 1.25, 3 };
 #define BLOCK 16       /* steps whose mean is one value of the noise that lasts */
 #define BLOCKS 256     /* that count */
 #define BLOCKS_LEAST 2 /* before they are trusted */
+#define BLOCKS_KIN 32  /* before a series is known better by itself than by its kin */
 #define BLUR 2         /* deviations by which the mean of the usual steps may be too low */
 
 double detect_bar(double alarms, double series, double period_seconds)
@@ -99,6 +100,19 @@ double detect_noise(const float *value, uint32_t count)
 }
 
 /* ---- a series and its own past ---- */
+
+void detect_kin_add(struct detect_kin *kin, double noise)
+{
+    if (!(noise > 0))
+        return;
+    kin->log_sum += log(noise);
+    kin->series++;
+}
+
+double detect_kin_noise(const struct detect_kin *kin)
+{
+    return kin->series > 0 ? exp(kin->log_sum / kin->series) : 0;
+}
 
 bool detect_past_known(const struct detect_past *past)
 {
@@ -222,10 +236,24 @@ static void detect_past_learn_before(struct detect_past *past, uint32_t hold)
         detect_past_learn(past, (float)detect_past_back(past, back - 1));
 }
 
+double detect_past_noise(const struct detect_past *past)
+{
+    return detect_past_known(past) ? past->noise : 0;
+}
+
+/* The more is known of a series, the less counts what is typical of its kin. */
+static double detect_past_noise_by(const struct detect_past *past, const struct detect_rule *rule)
+{
+    double known = MIN(1, (double)past->blocks / BLOCKS_KIN);
+    double noise = MAX(past->noise, known * past->noise + (1 - known) * rule->noise);
+
+    return MAX(noise, rule->least / FLOOR);
+}
+
 /* A known series: is this a rise, a fall, or one more that is usual? */
 static void detect_past_test(struct detect_past *past, double value, const struct detect_rule *rule)
 {
-    double noise = MAX(past->noise, rule->least / FLOOR);
+    double noise = detect_past_noise_by(past, rule);
     double blur = BLUR / sqrt(MIN(past->usuals, DETECT_PAST));
     double off = (value - past->mean) / noise;
     double found = detect_step(&past->test, off - blur, rule->bar);

@@ -63,7 +63,20 @@ struct detect_rule {
     double bar;   /* detect_bar() */
     uint32_t
         look_steps; /* so many steps are one observation: what disturbs one of them disturbs all; 0: 1 */
+    double noise; /* typical of series like this one (detect_kin_noise()); 0: not known */
 };
+
+/* Noise of the series of one kind together.  The first steps of one series show little of noise that lasts: of thousands of series,
+ * some look quiet in them by chance, and whatever comes next is a rise.  What is typical of all of them is known at once.
+ */
+struct detect_kin { /* all zero: begin */
+    double log_sum;
+    uint32_t series;
+};
+void detect_kin_add(struct detect_kin *kin, double noise); /* not above 0: nothing is known of it */
+double detect_kin_noise(
+    const struct detect_kin
+        *kin); /* the geometric mean: a few wild ones do not count; 0: not known */
 
 /* A series that is held against its own past, observation by observation. */
 struct detect_past {
@@ -91,6 +104,8 @@ bool detect_past_known(const struct detect_past *past);
 double detect_past_back(const struct detect_past *past, uint32_t back);
 uint32_t detect_past_kept(const struct detect_past *past);
 double detect_past_now(const struct detect_past *past, uint32_t count); /* mean of the last ones */
+/* Of single observations; 0: not known. */
+double detect_past_noise(const struct detect_past *past);
 /* By how much it has risen since that began, as far as observations are kept: the median, or, where most of them are as
  * usual, the mean.
  */

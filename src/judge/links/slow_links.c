@@ -22,6 +22,12 @@
 #define LONE_PAIRS 2  /* that are slow for themselves; more of them are noise, such as busy CPUs */
 #define PATH_PARTS 18 /* more than one transfer crosses */
 
+struct link_key {
+    enum slow_links_part part;
+    uint32_t a, b, rail;
+    uint32_t peer; /* the node at the other end, for parts that need two of them */
+};
+
 struct link_part { /* one part that at least one transfer crosses */
     enum slow_links_part part;
     uint32_t a, b, rail;
@@ -40,18 +46,13 @@ struct link_search {
     bool *explained;
     struct link_part *part;
     size_t parts, room;
-    struct map found;  /* key of a part -> index */
-    struct map beside; /* part and time -> something was slow */
-    bool two_leafs;    /* then uplinks, spine and the path between them are the same thing */
+    struct link_key *key; /* of one path, by link_keys() */
+    struct map found;     /* key of a part -> index */
+    struct map beside;    /* part and time -> something was slow */
+    bool two_leafs;       /* then uplinks, spine and the path between them are the same thing */
 };
 
 /* ---- which parts a transfer crosses ---- */
-
-struct link_key {
-    enum slow_links_part part;
-    uint32_t a, b, rail;
-    uint32_t peer; /* the node at the other end, for parts that need two of them */
-};
 
 static uint32_t link_leaf(const struct slow_links_shape *shape, uint32_t node)
 {
@@ -62,7 +63,7 @@ static bool link_between(const struct slow_links_shape *shape, const struct slow
 {
     uint32_t from = link_leaf(shape, path->from), to = link_leaf(shape, path->to);
 
-    return from != to && from != SLOW_LINKS_NONE && to != SLOW_LINKS_NONE;
+    return !path->node && from != to && from != SLOW_LINKS_NONE && to != SLOW_LINKS_NONE;
 }
 
 /* Parts between leafs.  Both ends have a known leaf, and they differ. */
@@ -85,8 +86,8 @@ static size_t link_keys_between(const struct link_search *search,
     return count;
 }
 
-static size_t link_keys(const struct link_search *search, const struct slow_links_path *path,
-                        struct link_key *key)
+static size_t link_keys_pair(const struct link_search *search, const struct slow_links_path *path,
+                             struct link_key *key)
 {
     uint32_t from = link_leaf(search->shape, path->from), to = link_leaf(search->shape, path->to);
     uint32_t none = SLOW_LINKS_NONE, rail = path->rail;
@@ -111,6 +112,27 @@ static size_t link_keys(const struct link_search *search, const struct slow_link
     key[count++] = (struct link_key){ PART_LEAF, from, none, rail, path->from };
     key[count++] = (struct link_key){ PART_LEAF, to, none, rail, path->to };
     return count + link_keys_between(search, path, key + count);
+}
+
+/* Sets search->key; returns how many. */
+static size_t link_keys(const struct link_search *search, const struct slow_links_path *path)
+{
+    uint32_t none = SLOW_LINKS_NONE;
+
+    if (!path->node)
+        return link_keys_pair(search, path, search->key);
+    for (uint32_t i = 0; i < path->nodes; i++)
+        search->key[i] = (struct link_key){ PART_NIC, path->node[i], none, path->rail, none };
+    return path->nodes;
+}
+
+static size_t link_keys_most(const struct slow_links_path *path, size_t count)
+{
+    size_t most = PATH_PARTS;
+
+    for (size_t i = 0; i < count; i++)
+        most = path[i].node ? MAX(most, (size_t)path[i].nodes) : most;
+    return most;
 }
 
 /* ---- the parts ---- */
@@ -162,8 +184,8 @@ static int link_parts_count(struct link_search *search)
 {
     for (size_t i = 0; i < search->count; i++) {
         const struct slow_links_path *path = &search->path[i];
-        struct link_key key[PATH_PARTS];
-        size_t keys = path->state == LINK_UNKNOWN ? 0 : link_keys(search, path, key);
+        const struct link_key *key = search->key;
+        size_t keys = path->state == LINK_UNKNOWN ? 0 : link_keys(search, path);
         bool inside = !link_between(search->shape, path);
 
         for (size_t k = 0; k < keys; k++) {
@@ -174,6 +196,8 @@ static int link_parts_count(struct link_search *search)
             link_part_count(part, path->state, inside);
             if (path->state == LINK_SLOW && key[k].peer != SLOW_LINKS_NONE)
                 link_part_peer(part, key[k].peer);
+            else if (path->state == LINK_SLOW && path->node)
+                part->peers = COUNT(part->peer); /* nothing but an adapter may be the cause */
         }
     }
     return 0;
@@ -189,8 +213,8 @@ static bool link_part_is_shared(enum slow_links_part part)
 
 static int link_beside_path(struct link_search *search, const struct slow_links_path *path)
 {
-    struct link_key key[PATH_PARTS];
-    size_t keys = link_keys(search, path, key);
+    const struct link_key *key = search->key;
+    size_t keys = link_keys(search, path);
 
     for (size_t k = 0; k < keys; k++) {
         uint64_t number = hash64_u64(path->at, link_key_number(&key[k]));
@@ -306,9 +330,14 @@ static struct link_part *link_best(struct link_search *search, enum link_stage s
 static bool link_crosses(const struct link_search *search, const struct slow_links_path *path,
                          const struct link_part *part)
 {
-    struct link_key key[PATH_PARTS];
-    size_t keys = link_keys(search, path, key);
+    const struct link_key *key = search->key;
+    size_t keys;
 
+    for (uint32_t i = 0; path->node && i < path->nodes; i++) {
+        if (path->node[i] == part->a)
+            return part->part == PART_NIC && part->rail == path->rail;
+    }
+    keys = path->node ? 0 : link_keys(search, path);
     for (size_t k = 0; k < keys; k++) {
         if (key[k].part == part->part && key[k].a == part->a && key[k].b == part->b &&
             key[k].rail == part->rail)
@@ -369,7 +398,6 @@ static int link_explain(struct link_search *search, size_t best, struct slow_lin
         return -ENOMEM;
     for (size_t i = 0; i < search->count; i++) {
         const struct slow_links_path *path = &search->path[i];
-        struct link_key key[PATH_PARTS];
         size_t keys;
 
         if (path->state != LINK_SLOW || !link_crosses(search, path, part))
@@ -378,9 +406,9 @@ static int link_explain(struct link_search *search, size_t best, struct slow_lin
         if (search->explained[i])
             continue;
         search->explained[i] = true;
-        keys = link_keys(search, path, key);
+        keys = link_keys(search, path);
         for (size_t k = 0; k < keys; k++) {
-            struct link_part *other = link_part_of(search, &key[k]);
+            struct link_part *other = link_part_of(search, &search->key[k]);
 
             if (other && other->left)
                 other->left--;
@@ -444,13 +472,15 @@ static int link_expected(const struct link_search *search, struct slow_links_nam
 
 static int link_search_run(struct link_search *search, struct slow_links_result *ret)
 {
+    size_t most =
+        search->shape->most ? MIN(search->shape->most, SLOW_LINKS_NAMED) : SLOW_LINKS_NAMED;
     int result = link_parts_count(search);
     struct link_part *best;
 
     if (result == 0)
         result = link_beside_count(search);
     for (int stage = 0; stage < STAGES; stage++) {
-        while (result == 0 && ret->count < SLOW_LINKS_NAMED &&
+        while (result == 0 && ret->count < most &&
                (best = link_best(search, (enum link_stage)stage)))
             result = link_name(search, best, ret);
     }
@@ -542,13 +572,26 @@ static void link_drop_noise(struct slow_links_result *ret)
         ret->count = kept;
 }
 
+static bool link_path_is_in(const struct slow_links_shape *shape,
+                            const struct slow_links_path *path)
+{
+    if (path->rail >= shape->rails)
+        return false;
+    if (!path->node)
+        return path->from < shape->nodes && path->to < shape->nodes && path->from != path->to;
+    for (uint32_t i = 0; i < path->nodes; i++) {
+        if (path->node[i] >= shape->nodes)
+            return false;
+    }
+    return path->nodes > 1;
+}
+
 static int link_paths_check(const struct slow_links_shape *shape,
                             const struct slow_links_path *path, size_t count,
                             struct slow_links_result *ret)
 {
     for (size_t i = 0; i < count; i++) {
-        if (path[i].from >= shape->nodes || path[i].to >= shape->nodes ||
-            path[i].rail >= shape->rails || path[i].from == path[i].to)
+        if (!link_path_is_in(shape, &path[i]))
             return -EINVAL;
         ret->slow += path[i].state == LINK_SLOW;
         ret->sound += path[i].state == LINK_SOUND;
@@ -561,15 +604,17 @@ int slow_links_locate(const struct slow_links_shape *shape, const struct slow_li
                       size_t count, struct slow_links_result *ret)
 {
     CLEAN(free_clean) bool *explained = calloc(count + 1, sizeof(*explained));
+    CLEAN(free_clean) struct link_key *key = calloc(link_keys_most(path, count), sizeof(*key));
     struct link_search search = { .shape = shape,
                                   .path = path,
                                   .count = count,
                                   .explained = explained,
+                                  .key = key,
                                   .two_leafs = shape->leafs == 2 };
     struct slow_links_result found = { .count = 0 };
     int result;
 
-    if (!explained)
+    if (!explained || !key)
         return -ENOMEM;
     result = link_paths_check(shape, path, count, &found);
     if (result == 0 && found.slow)

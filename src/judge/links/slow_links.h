@@ -7,7 +7,8 @@
  * Where the transfers cannot tell two parts apart, both are reported, and the confidence is low.
  *
  * Whoever measured decides which transfers are slow: `fabric test` by slow_links_compare(), from rates of equal transfers; a judge
- * of a running job by the past of each transfer.  Both locate with slow_links_locate().
+ * of a running job by the past of each transfer.  Both locate with slow_links_locate().  A collective joins many nodes at once and is given
+ * as their set: of what it crosses only the adapters of its nodes are considered.
  *
  * PURE.
  *
@@ -29,8 +30,10 @@ enum slow_links_state {
     LINK_SLOW,
 };
 
-struct slow_links_path { /* one direction of a pair */
+struct slow_links_path { /* one direction of a pair, or a set of nodes */
     uint32_t from, to, rail;
+    const uint32_t *node; /* the nodes of a set, each once; NULL: from and to */
+    uint32_t nodes;
     double rate; /* more is better, in any unit; 0: nothing came through */
     uint32_t
         at; /* transfers with the same number shared the network at the same time; 0: not known */
@@ -41,6 +44,7 @@ struct slow_links_path { /* one direction of a pair */
 struct slow_links_shape {
     uint32_t nodes, leafs, rails;
     const uint32_t *leaf; /* of each node; SLOW_LINKS_NONE: not known */
+    uint32_t most;        /* parts to name; 0: SLOW_LINKS_NAMED */
 };
 
 enum slow_links_part {

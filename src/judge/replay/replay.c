@@ -17,11 +17,6 @@
 
 #define AHEAD 24 /* nodes of a list whose durations are fetched early */
 
-size_t replay_count(const struct replay *replay)
-{
-    return replay->op_count;
-}
-
 /* Two times per slot: its end; how late it might end (for slack only). */
 size_t replay_scratch_bytes(const struct replay *replay)
 {

@@ -49,7 +49,6 @@ struct replay;
  */
 int replay_create(const struct replay_op *op, size_t count, struct replay **ret, struct err *err);
 void replay_destroy(struct replay *replay);
-size_t replay_count(const struct replay *replay); /* ops, as given to create */
 
 /* Durations by op, in nanoseconds, none below 0.  Returns when the last op ends.  `end_ns`, if not
  * NULL, gets each op's end, `arrive_ns` each op's arrival (end - duration - waiting for peers).

@@ -4,7 +4,7 @@
  * stands out against its peers.  The scheduler's own account does: time spent ready but not
  * running, and time throttled by the cgroup.  It counts when it is well above what was
  * typical for this node, the steps have become longer, what has become longer in them is
- * host time that devices waited for, and somebody waited about as long for a cpu: else a slow rank would
+ * host time that devices waited for, and some rank waited about as long for a cpu: else a slow rank would
  * be the node's fault wherever cpus are a little short.  What one rank's own work explains is taken off the slowdown
  * first: scarce cpus are often the consequence of a slow rank, since those who wait for it may spin.
  *
@@ -36,7 +36,9 @@ static double cpu_own_work_ms(const struct judge_state *judge, uint32_t steps)
     double most = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (past->split[rank].present && (double)past->excess_ms[rank] > most)
+        /* Its own work is at most its excess, which is known in a moment: what it waits for is asked of a few. */
+        if (past->split[rank].present && (double)past->excess_ms[rank] > most &&
+            signals_excess_ms(judge, rank, steps) > most)
             most = MAX(most, signals_own_work_ms(judge, rank, steps));
     }
     return most;
@@ -83,8 +85,6 @@ static bool cpu_look(const struct judge_state *judge, uint32_t node, struct cpu_
     ret->starved_ms = detect_past_now(past, past->since);
     ret->mean = cpu_node_mean(judge, node, ret->steps);
     ret->excess_ms = cpu_period_mean_ms(history, ret->steps) - history->base_period_ms;
-    if (ret->excess_ms > 0)
-        ret->excess_ms -= cpu_own_work_ms(judge, ret->steps);
     return true;
 }
 
@@ -204,11 +204,16 @@ static struct tracked_verdict *cpu_node_tracked(const struct judge_state *judge,
     return NULL;
 }
 
-static void cpu_node_judge(struct judge_state *judge, uint32_t node, const struct cpu_now *now)
+static void cpu_node_judge(struct judge_state *judge, uint32_t node, struct cpu_now *now)
 {
     struct tracked_verdict *open = cpu_node_tracked(judge, node);
-    double lost = now->steps * now->excess_ms / judge->history.base_period_ms;
+    double least = signal_least(judge, SIGNAL_CPU) * judge->history.base_period_ms, lost;
 
+    /* Too little anyway: what ranks do of their own is asked only where it decides. */
+    if (now->excess_ms < (open ? DETECT_KEEP : 1) * least)
+        return;
+    now->excess_ms -= cpu_own_work_ms(judge, now->steps);
+    lost = now->steps * now->excess_ms / judge->history.base_period_ms;
     if (!cpu_is_short(judge, node, now, open ? DETECT_KEEP : 1))
         return;
     if (open) {

@@ -1,4 +1,4 @@
-/* regress.c - the whole job has become slower, and nobody in particular is to blame.
+/* regress.c - the whole job has become slower, and no rank, node or link is the cause.
  *
  * Steps are compared with steps of their kind: same ops on all ranks, about as many tokens and squared
  * lengths; another batch or sequence length begins a past of its own.  Only steps count in

@@ -80,13 +80,16 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
                        struct trend *ret)
 {
     const struct history *history = &judge->history;
-    double worth = signals_least_ms(judge, rank, THIRD), least = worth / FORMING, one, two;
-    double bar = judge_state_rule(judge, 2 * judge->model.world, 0).bar;
+    double newest =
+        MAX(straggler_value_ms(judge, series, rank, 0), straggler_value_ms(judge, series, rank, 1));
+    double least, one, two;
     struct trend trend;
 
     /* Almost all ranks end here: the newest steps of one that has grown are seldom low. */
-    if (straggler_value_ms(judge, series, rank, 0) < least &&
-        straggler_value_ms(judge, series, rank, 1) < least)
+    if (newest < judge->limits.verdict_least_time / FORMING)
+        return false;
+    least = signals_least_ms(judge, rank, THIRD) / FORMING;
+    if (newest < least)
         return false;
     for (uint32_t i = 0; i < 3; i++)
         trend.third_ms[2 - i] = straggler_third_ms(judge, series, rank, i);
@@ -100,7 +103,8 @@ static bool trend_find(const struct judge_state *judge, enum series series, uint
         THIRD / 2.0;
     *ret = trend;
     return trend.steps > 0 && trend.steps < HORIZON &&
-           straggler_slope_deviations(judge, series, rank, least / 6) > forming_bar(bar);
+           straggler_slope_deviations(judge, series, rank, least / 6) >
+               forming_bar(judge_state_rule(judge, 2 * judge->model.world, 0).bar);
 }
 
 static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series series,

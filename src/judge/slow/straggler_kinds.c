@@ -1,7 +1,7 @@
 /* straggler_kinds.c - stragglers that come and go: a rank every so often, or another rank each time.
  *
  * A rank that is slow in every fifth step is never slow for long, so its median hides it; a fault that
- * moves from rank to rank has no rank at all.  Both are found by how often somebody is far from his peers (signals.c).
+ * moves from rank to rank has no rank at all.  Both are found by how often a rank is far from its peers (signals.c).
  * Each is one verdict however often it comes back.
  *
  * SPDX-License-Identifier: Apache-2.0

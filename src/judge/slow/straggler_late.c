@@ -1,9 +1,9 @@
-/* straggler_late.c - who comes last to every collective, where devices tell nothing else.
+/* straggler_late.c - the rank that enters every collective last, where devices report nothing else.
  *
- * A device that tells its collectives and no other work (NCCL) does not say what a rank's own work was: while a rank
- * waits for another its own goes on unseen.  But who is waited for is shown by the device's clock.  Where one
- * communicator of all ranks is all there is, nobody comes late because of somebody else: the last one is the cause.
- * With more of them a rank may be late as it waited elsewhere; then nothing is said here.
+ * A device that reports its collectives and no other work (NCCL) does not show how long a rank's own work was: while a rank
+ * waits for another its own work is not observed.  But the device's clock shows which rank the others wait for.  Where one
+ * communicator of all ranks is all there is, no rank is late because of another: the last one is the cause.
+ * With more of them a rank may be late because it waited in another one; then this judge gives no verdict.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

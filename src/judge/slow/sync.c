@@ -230,8 +230,26 @@ static void sync_link_put(const struct judge_state *judge, struct sync_link *lin
         if (past)
             sync_usual_begin(&link->past, *past);
     }
-    if (++link->count > (uint32_t)judge->limits.verdict_warm_up)
-        detect_past_put(&link->past, link->sum_ms, &judge->sync->rule);
+    if (++link->count > (uint32_t)judge->limits.verdict_warm_up) {
+        struct detect_rule rule = judge->sync->rule;
+
+        rule.noise *= link->past.mean;
+        detect_past_put(&link->past, link->sum_ms, &rule);
+    }
+}
+
+/* Of all links: long transfers vary by more time, and by about the same share. */
+static double sync_noise_share(const struct sync *sync)
+{
+    struct detect_kin kin = { 0 };
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        const struct detect_past *past = &sync->link[i].past;
+
+        if (past->mean > 0)
+            detect_kin_add(&kin, detect_past_noise(past) / past->mean);
+    }
+    return detect_kin_noise(&kin);
 }
 
 /* ---- is it slow? ---- */
@@ -387,6 +405,7 @@ static void sync_step(struct judge_state *judge)
     if (!judge->job_step || !sync_links_sum(judge, sync))
         return;
     sync->rule = signal_rule(judge, SIGNAL_FABRIC, sync->links);
+    sync->rule.noise = sync_noise_share(sync);
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].step == judge->job_step->step)
             sync_link_put(judge, &sync->link[i]);

@@ -1,10 +1,10 @@
-/* sync_method.c - is a slow transfer moved otherwise than when it was fast?
+/* sync_method.c - has a slow transfer changed algorithm, protocol or channels since it was fast?
  *
  * The communication library chooses channels, algorithm and protocol by what paths it finds.  What it chose is reported
  * for each communicator, op and size; here it is kept which of these ways were in use in steps in which the
  * transfer took what it usually does.  One that was is no cause, however much it differs from others.  So a change
- * that costs nothing is never said, nor is one that was long ago when the network becomes slow today; and a
- * library that goes to and fro between two ways has both.  After a restart communicators are others: those of
+ * that costs nothing is never reported, nor is an old one when the network becomes slow today; and a
+ * library that alternates between two ways has both.  After a restart communicators are others: those of
  * the same name, size and first member had the same transfers (as in sync.c).
  *
  * SPDX-License-Identifier: Apache-2.0

@@ -59,7 +59,7 @@ struct sync_otherwise { /* what moves otherwise than it did, or than its peers d
 };
 
 struct sync {
-    struct detect_rule rule; /* of the newest step */
+    struct detect_rule rule; /* of the newest step; its noise as a share of what a link takes */
     struct sync_link *link;
     uint32_t links, room;
     struct map by_key;

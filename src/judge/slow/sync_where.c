@@ -1,7 +1,7 @@
 /* sync_where.c - whole fabric, one node's network, or one communicator: by who is slow and who is not.
  *
- * Every slow link touches the culprit, and no sound one of the same kind does.  Where all links between
- * nodes are slow there is nothing to tell them apart by: then it is the fabric, and that is reported.
+ * This judge decides by its past which link is slow; judge/links finds the node, as it does for a test of the fabric.  Where all links
+ * between nodes are slow there is nothing to tell them apart by: then it is the fabric, and that is reported.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,30 +11,67 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "judge/links/slow_links.h"
 #include "judge/median.h"
 #include "judge/price.h"
 #include "judge/slow/signals.h"
 #include "judge/slow/sync_private.h"
 
-/* Marks the nodes of a link; returns how many. */
-static uint32_t sync_link_nodes(const struct judge_state *judge, const struct sync_link *link,
-                                uint8_t *mark)
+/* Active links as transfers of judge/links: each is the set of the nodes that it joins. */
+struct sync_scene {
+    struct slow_links_path *path;
+    uint32_t *node; /* of all sets, one behind the other */
+    uint32_t *mark; /* of each node: the last set that it is in, counted from 1 */
+    size_t paths, nodes;
+};
+
+static int sync_scene_open(const struct judge_state *judge, struct sync_scene *scene)
+{
+    const struct sync *sync = judge->sync;
+    size_t nodes = 0;
+
+    for (uint32_t i = 0; i < sync->links; i++)
+        nodes += MIN(judge->model.comm[sync->link[i].comm].known, judge->model.nodes);
+    scene->path = calloc((size_t)sync->links + 1, sizeof(*scene->path));
+    scene->node = calloc(nodes + 1, sizeof(*scene->node));
+    scene->mark = calloc((size_t)judge->model.nodes + 1, sizeof(*scene->mark));
+    return scene->path && scene->node && scene->mark ? 0 : -ENOMEM;
+}
+
+static void sync_scene_clean(struct sync_scene *scene)
+{
+    free(scene->path);
+    free(scene->node);
+    free(scene->mark);
+}
+
+/* Adds the nodes of a link as a set; returns how many.  Of fewer than two nothing is added: it stays inside a node. */
+static uint32_t sync_scene_add(const struct judge_state *judge, const struct sync_link *link,
+                               struct sync_scene *scene)
 {
     const struct model_comm *comm = &judge->model.comm[link->comm];
-    uint32_t count = 0;
+    uint32_t *set = scene->node + scene->nodes, set_number = (uint32_t)scene->paths + 1, count = 0;
 
-    memset(mark, 0, judge->model.nodes);
     for (uint32_t index = 0; index < comm->known; index++) {
         uint32_t rank = comm->member[index], node;
 
         if (link->from != MODEL_NONE && index != link->from && index != link->to)
             continue;
         node = rank < judge->model.world ? judge->model.rank[rank].node : MODEL_NONE;
-        if (node >= judge->model.nodes || mark[node])
+        if (node >= judge->model.nodes || scene->mark[node] == set_number)
             continue;
-        mark[node] = 1;
-        count++;
+        scene->mark[node] = set_number;
+        set[count++] = node;
     }
+    if (count < 2) {
+        if (count)
+            scene->mark[set[0]] = 0;
+        return count;
+    }
+    scene->nodes += count;
+    scene->path[scene->paths++] = (struct slow_links_path){
+        .node = set, .nodes = count, .state = link->slow ? LINK_SLOW : LINK_SOUND
+    };
     return count;
 }
 
@@ -54,31 +91,14 @@ static bool sync_is_peer(const struct judge_state *judge, const struct sync_link
     return false;
 }
 
-static void place_slow(const struct judge_state *judge, const struct sync_link *link,
-                       uint32_t nodes, const uint8_t *mark, uint8_t *candidate,
-                       struct sync_place *place)
+static void sync_place_slow(const struct sync_link *link, uint32_t nodes, struct sync_place *place)
 {
     place->comm = place->slow == 0 || place->comm == link->comm ? link->comm : MODEL_NONE;
     place->slow++;
     if (!place->worst ||
         link->sum_ms - link->past.mean > place->worst->sum_ms - place->worst->past.mean)
         place->worst = link;
-    if (nodes < 2)
-        return;
-    place->between_nodes++;
-    for (uint32_t node = 0; node < judge->model.nodes; node++)
-        candidate[node] = candidate[node] && mark[node];
-}
-
-static void sync_place_sound(const struct judge_state *judge, uint32_t nodes, const uint8_t *mark,
-                             uint8_t *candidate, struct sync_place *place)
-{
-    place->peers++;
-    if (nodes < 2)
-        return;
-    place->peers_between++;
-    for (uint32_t node = 0; node < judge->model.nodes; node++)
-        candidate[node] = candidate[node] && !mark[node];
+    place->between_nodes += nodes > 1;
 }
 
 static double sync_excess_ms(const struct sync_link *link)
@@ -101,41 +121,57 @@ static double sync_clear_ms(const struct judge_state *judge)
     return judge->limits.verdict_explains * worst;
 }
 
+/* The node whose adapter explains all slow transfers between nodes, alone.  Without a sound one beside them, any of
+ * their nodes may be the one.
+ */
+static int sync_where_node(const struct judge_state *judge, const struct sync_scene *scene,
+                           struct sync_place *place)
+{
+    /* With a second part it is not one node. */
+    const struct slow_links_shape shape = { .nodes = judge->model.nodes, .rails = 1, .most = 2 };
+    CLEAN(free_clean) struct slow_links_result *found = malloc(sizeof(*found));
+    int result;
+
+    if (!place->peers_between)
+        return 0;
+    result = found ? slow_links_locate(&shape, scene->path, scene->paths, found) : -ENOMEM;
+    if (result < 0)
+        return result;
+    if (found->count == 1 && !found->named[0].also && !found->unexplained)
+        place->node = found->named[0].a;
+    return 0;
+}
+
 int sync_where(const struct judge_state *judge, struct sync_place *ret)
 {
     const struct sync *sync = judge->sync;
-    uint32_t nodes = judge->model.nodes, left = 0;
-    CLEAN(free_clean) uint8_t *mark = calloc(2 * (size_t)nodes + 1, 1);
-    uint8_t *candidate = mark ? mark + nodes : NULL;
-    double clear;
+    CLEAN(sync_scene_clean) struct sync_scene scene = { .path = NULL };
+    struct sync_place place = { .node = MODEL_NONE, .comm = MODEL_NONE };
+    double clear = sync_clear_ms(judge);
+    int result = sync_scene_open(judge, &scene);
 
-    *ret = (struct sync_place){ .node = MODEL_NONE, .comm = MODEL_NONE };
-    if (!mark)
-        return -ENOMEM;
-    memset(candidate, 1, nodes);
-    clear = sync_clear_ms(judge);
-    for (int sound = 0; sound < 2; sound++) {
-        for (uint32_t i = 0; i < sync->links; i++) {
-            const struct sync_link *link = &sync->link[i];
+    for (uint32_t i = 0; i < sync->links && result == 0; i++) {
+        const struct sync_link *link = &sync->link[i];
+        uint32_t nodes;
 
-            if (!sync_link_is_active(link, judge->job_step->step) || link->slow == (sound != 0))
-                continue;
-            if (link->slow && sync_excess_ms(link) < clear)
-                continue;
-            if (sound && sync_is_peer(judge, link))
-                sync_place_sound(judge, sync_link_nodes(judge, link, mark), mark, candidate, ret);
-            else if (!sound)
-                place_slow(judge, link, sync_link_nodes(judge, link, mark), mark, candidate, ret);
-        }
+        if (!sync_link_is_active(link, judge->job_step->step) ||
+            (link->slow ? sync_excess_ms(link) < clear : !sync_is_peer(judge, link)))
+            continue;
+        nodes = sync_scene_add(judge, link, &scene);
+        if (link->slow)
+            sync_place_slow(link, nodes, &place);
+        else
+            place.peers++;
+        place.peers_between += !link->slow && nodes > 1;
     }
-    for (uint32_t node = 0; node < nodes; node++) {
-        if (candidate[node] && left++ == 0)
-            ret->node = node;
-    }
-    /* Without a sound link beside it, any of its nodes may be the one. */
-    if (left != 1 || ret->between_nodes == 0 || ret->peers_between == 0)
-        ret->node = MODEL_NONE;
-    return ret->slow ? 0 : -ENOENT;
+    if (result == 0)
+        result = sync_where_node(judge, &scene, &place);
+    if (result < 0)
+        return result;
+    if (!place.slow)
+        return -ENOENT;
+    *ret = place;
+    return 0;
 }
 
 /* ---- in words ---- */

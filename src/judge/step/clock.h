@@ -1,10 +1,10 @@
 /* clock.h - one clock for all nodes, from the collectives themselves.
  *
- * Nobody leaves a synchronising collective before the last member enters it.  So each
+ * No member leaves a synchronising collective before the last member enters it.  So each
  * instance bounds the offset between any two members' clocks from both sides, and the
  * intersection over the last steps holds it for certain.  Within that, members leave at nearly
  * the same time; where one side always comes last, one of the bounds is far off and their middle
- * means nothing.  Wall clocks, which somebody usually keeps in step, are believed where they agree
+ * means nothing.  Wall clocks, which NTP usually keeps together, are believed where they agree
  * with that.
  *
  * SPDX-License-Identifier: Apache-2.0

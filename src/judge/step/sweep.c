@@ -1,9 +1,9 @@
 /* sweep.c - moves over all lines of a rank at once, from border to border.
  *
- * Where devices tell their times, what runs on them is what the rank does, and the host counts
+ * Where devices report their times, what runs on them is what the rank does, and the host counts
  * only while they are idle.  Where they do not, the host's phases stand for the work, and the
  * collectives that the host's own threads run (gloo) are hidden behind it: such a collective
- * counts only while the host waits for it.  Nobody tells us when that is, as it happens inside
+ * counts only while the host waits for it.  When that is cannot be observed, as it happens inside
  * a phase (backward waits for the last gradient bucket); but it is learnt at which points of
  * the program all that was launched has always ended (learn.h), and from the last launch
  * before such a point to the last end the host has waited.

@@ -12,8 +12,12 @@
 
 int hang_create(struct hang **ret)
 {
-    *ret = calloc(1, sizeof(**ret));
-    return *ret ? 0 : -ENOMEM;
+    struct hang *hang = calloc(1, sizeof(*hang));
+
+    if (!hang)
+        return -ENOMEM;
+    *ret = hang;
+    return 0;
 }
 
 void hang_destroy(struct hang *hang)

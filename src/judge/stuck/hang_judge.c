@@ -10,6 +10,8 @@
 #include "judge/ledger.h"
 #include "judge/stuck/hang_private.h"
 
+#define HANG_LOOKS 2 /* in a row that agree: beats of ranks are not of one moment */
+
 /* The age of a beat counts from its arrival, because clocks of nodes differ. */
 static void hang_beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)
 {
@@ -118,6 +120,30 @@ static bool hang_is_crash(struct judge_state *judge, const struct wait_finding *
     return false;
 }
 
+static uint32_t hang_gone(const struct hang *hang)
+{
+    uint32_t gone = 0;
+
+    for (uint32_t rank = 0; rank < hang->world; rank++)
+        gone += hang->rank[rank].gone;
+    return gone;
+}
+
+/* Its ranks end, one after the other, since somebody ends the job: what they and those that are left are in meanwhile is nothing new,
+ * and it is not over, either.
+ */
+static bool hang_is_ended(struct judge_state *judge)
+{
+    for (int i = 0; i < HANG_KINDS; i++) {
+        const struct repeated_finding *repeated = &judge->hang->repeated[i];
+        const struct tracked_verdict *tracked = hang_tracked_of(judge, repeated);
+
+        if (tracked && tracked->open && hang_gone(judge->hang) > repeated->gone)
+            return true;
+    }
+    return false;
+}
+
 static void hang_report(struct judge_state *judge, const struct wait_finding *finding,
                         int64_t now_ns)
 {
@@ -145,23 +171,40 @@ static void hang_report(struct judge_state *judge, const struct wait_finding *fi
         return;
     memcpy(repeated->id, tracked->verdict.id, sizeof(repeated->id));
     repeated->victims = finding->victims;
+    repeated->gone = hang_gone(hang);
     hang_begin(judge, tracked, fresh, draft.since_real_ns);
     hang_cost(judge, tracked, now_ns);
 }
 
-/* The ranks advance again. */
+/* Somebody has done something since its beat before.  A rank that was stopped and now ends has not. */
+static bool hang_moves(const struct hang *hang)
+{
+    for (uint32_t rank = 0; rank < hang->world; rank++) {
+        if (hang->rank[rank].seen && !hang->rank[rank].gone && hang->rank[rank].advanced)
+            return true;
+    }
+    return false;
+}
+
+/* The ranks advance again.  Twice, as it was found: a stopped one that is told to end is let go on first. */
 static void hang_close_repeated(struct judge_state *judge, struct repeated_finding *repeated,
                                 int64_t now_ns)
 {
     struct tracked_verdict *tracked = hang_tracked_of(judge, repeated);
 
     if (tracked && tracked->open) {
+        if (!hang_moves(judge->hang))
+            return;
+        if (repeated->away == 0)
+            repeated->away_ns = now_ns;
+        if (++repeated->away < HANG_LOOKS)
+            return;
         tracked->open = false;
         tracked->changed = true;
-        tracked->verdict.until_real_ns = now_ns + judge->mono_to_real_ns;
-        hang_cost(judge, tracked, now_ns);
+        tracked->verdict.until_real_ns = repeated->away_ns + judge->mono_to_real_ns;
+        hang_cost(judge, tracked, repeated->away_ns);
         tracked->cost_seconds = tracked->verdict.gpu_seconds / MAX(judge->model.world, 1);
-        ledger_hang(judge->book, 0);
+        ledger_hang_over(judge->book, repeated->away_ns);
     }
     *repeated = (struct repeated_finding){ 0 };
 }
@@ -190,7 +233,7 @@ void hang_judge(struct judge_state *judge, int64_t now_ns)
         return;
     hang->look_ns = now_ns;
     hang_beats_age(judge, hang, now_ns);
-    if (!hang_somebody_lives(hang))
+    if (!hang_somebody_lives(hang) || hang_is_ended(judge))
         return;
     count = wait_look(&judge->model, hang->rank, &rule, hang->finding);
     for (int i = 0; i < count; i++) {
@@ -199,17 +242,19 @@ void hang_judge(struct judge_state *judge, int64_t now_ns)
         uint64_t signature = hang_signature(finding);
 
         again[repeated - hang->repeated] = true;
+        repeated->away = 0;
         if (repeated->id[0] && finding->victims < repeated->victims)
             continue; /* waiting ranks were ended since: the verdict with all of them says more */
         repeated->times = repeated->signature == signature ? repeated->times + 1 : 1;
         repeated->signature = signature;
-        if (repeated->times >= 2)
+        if (repeated->times >= HANG_LOOKS)
             hang_report(judge, finding, now_ns);
     }
     for (int i = 0; i < HANG_KINDS; i++) {
         if (!again[i])
             hang_close_repeated(judge, &hang->repeated[i], now_ns);
     }
+    ledger_hang_lasts(judge->book, now_ns);
 }
 
 /* ---- a rank ends: what it had waited for, and whether it disagreed with the others ---- */

@@ -35,6 +35,9 @@ struct repeated_finding { /* of the last examination, one for each kind of verdi
     uint32_t times;       /* in a row */
     char id[20];          /* of its open verdict; "": none */
     uint32_t victims;     /* the largest number of waiting ranks while it was open */
+    uint32_t away;        /* examinations in a row in which it was not found, and somebody moved */
+    int64_t away_ns;      /* the first of them */
+    uint32_t gone;        /* ranks that had ended when it was found */
 };
 
 struct hang {

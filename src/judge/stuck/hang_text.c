@@ -61,7 +61,7 @@ static const char *state_text(char state)
 {
     switch (state) {
     case 'T':
-        return "stopped by a signal";
+        return VERDICT_STOPPED;
     case 't':
         return "stopped by a debugger";
     case 'D':
@@ -206,6 +206,11 @@ static void hang_root_line(const struct judge_state *judge, struct verdict *draf
     case WAIT_STOPPED:
         verdict_because(draft, "kernel", "rank %u is %s;%s no progress for %.0f s", rank,
                         state_text(at->state), phase, hang_seconds(at->stuck_ns));
+        if (at->state == 'T' && judge->model.rank[rank].pid)
+            verdict_because(draft, "kernel",
+                            "rank %u is process %u on node %s: 'kill -CONT %u' there lets it go on",
+                            rank, judge->model.rank[rank].pid, hang_node_name(judge, rank),
+                            judge->model.rank[rank].pid);
         break;
     default:
         verdict_because(draft, "ring",

@@ -87,8 +87,8 @@ enum wait_position wait_position_coll(const struct wait_rank *rank, uint64_t com
 }
 
 /* The other side of a message: `peer` is our index in the communicator. */
-enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct beat_op *op,
-                                     uint32_t peer)
+static enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct beat_op *op,
+                                            uint32_t peer)
 {
     uint8_t what = op->what == LOCKSTEP_OP_SEND ? LOCKSTEP_OP_RECV : LOCKSTEP_OP_SEND;
 
@@ -108,6 +108,71 @@ enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct 
     if (op->ordinal == BEAT_UNKNOWN)
         return POSITION_ABSENT;
     return wait_position_of(wait_channel_find(rank, op->comm, what, peer), op->ordinal);
+}
+
+/* ---- operations of which only the launch is known ----
+ *
+ * On NCCL all-to-all is one: its communicator shows how many operations each rank has launched, and nothing about where its
+ * device is.  A rank that does not advance, and whose newest launch is one that another member has not made, waits for that
+ * member.  If all members have made it, it may be over: nothing follows from it.
+ */
+
+/* The newest launch of a channel as an operation; false: its times are known, or the rank advances. */
+static bool wait_launch_newest(const struct wait_rank *rank, const struct beat_channel *channel,
+                               struct beat_op *ret)
+{
+    if (channel->started != BEAT_UNKNOWN || channel->enqueued == 0 || !channel->comm ||
+        rank->advanced)
+        return false;
+    *ret = (struct beat_op){ .kind = channel->what ? ITEM_P2P : ITEM_COLL,
+                             .what = channel->what,
+                             .comm = channel->comm,
+                             .key = channel->enqueued - 1,
+                             .ordinal = channel->enqueued - 1,
+                             .peer = channel->peer,
+                             .started = true,
+                             .age_ns = rank->stuck_ns };
+    return true;
+}
+
+/* How many collectives the member that is furthest behind has launched; BEAT_UNKNOWN: none is known to be behind. */
+static uint64_t wait_launch_least(const struct look *look, const struct model_comm *comm)
+{
+    uint64_t least = BEAT_UNKNOWN;
+
+    for (uint32_t i = 0; i < comm->known; i++) {
+        const struct wait_rank *member =
+            comm->member[i] < look->model->world ? &look->rank[comm->member[i]] : NULL;
+        const struct beat_channel *channel;
+
+        if (!member || !member->seen || member->channels == 0)
+            continue;
+        channel = wait_channel_find(member, comm->id, 0, 0);
+        least = MIN(least, channel ? channel->enqueued : 0);
+    }
+    return least;
+}
+
+/* Whether some other member has not launched it. */
+static bool wait_launch_is_missed(struct look *look, uint32_t rank, const struct beat_op *launch)
+{
+    const uint64_t *slot = map_get(&look->model->comm_by_id, launch->comm);
+    const struct model_comm *comm = slot ? &look->model->comm[*slot] : NULL;
+    uint32_t own, peer;
+    uint64_t *least;
+
+    if (!comm)
+        return false;
+    if (launch->kind == ITEM_P2P) {
+        own = model_index(look->model, (uint32_t)*slot, rank);
+        peer = model_member(comm, launch->peer);
+        return own != MODEL_NONE && peer < look->model->world && peer != rank &&
+               wait_position_p2p(&look->rank[peer], launch, own) == POSITION_ABSENT;
+    }
+    least = map_get(&look->least_launched, launch->comm);
+    if (!least)
+        least = map_put(&look->least_launched, launch->comm, wait_launch_least(look, comm));
+    return least && *least <= launch->key;
 }
 
 /* ---- operations in which ranks wait ---- */

@@ -30,7 +30,7 @@ struct look { /* one examination of all ranks */
     const struct wait_rank *rank;
     const struct wait_rule *rule;
     struct map by_key;         /* key of an operation to its index in `instance` */
-    struct map least_launched; /* by communicator; wait_launch.c */
+    struct map least_launched; /* by communicator: how many its last member has launched */
     struct wait_instance *instance;
     uint32_t count, room;
     bool *waits, *follow, *followed; /* by rank */
@@ -42,9 +42,6 @@ struct look { /* one examination of all ranks */
 bool wait_is_stopped(const struct wait_rank *rank);
 const struct beat_channel *wait_channel_find(const struct wait_rank *rank, uint64_t comm,
                                              uint8_t what, uint32_t peer);
-/* The other side of a message: `peer` is the index of this side in the communicator. */
-enum wait_position wait_position_p2p(const struct wait_rank *rank, const struct beat_op *op,
-                                     uint32_t peer);
 enum wait_position wait_position_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key);
 /* Of the operations of a rank's beat, and then of its channels with launches only; NULL: it does not wait there. */
 struct wait_instance *look_instance_at(const struct look *look, uint32_t rank, uint32_t at);
@@ -53,12 +50,6 @@ const struct wait_instance *look_longest(const struct look *look);
 /* wait_sides.c: hangs without a single culprit.  Each returns whether it has found something. */
 bool wait_mismatch(const struct look *look, struct wait_finding *ret);
 bool wait_cycle(const struct look *look, struct wait_finding *ret); /* two orders of operations */
-
-/* wait_launch.c: the newest launch of a channel as an operation; false: its times are known, or the rank advances. */
-bool wait_launch_newest(const struct wait_rank *rank, const struct beat_channel *channel,
-                        struct beat_op *ret);
-/* Whether some other member has not launched it. */
-bool wait_launch_is_missed(struct look *look, uint32_t rank, const struct beat_op *launch);
 
 /* wait_local.c: no rank is known to wait for another, and none advances. */
 bool wait_find_local(const struct look *look, struct wait_finding *ret);

@@ -1,6 +1,6 @@
 /* lab_host.c - the made-up job without devices: the host does each piece of work itself.
  *
- * Its gradient buckets are reduced by threads of its own while it goes on, and are said to start when
+ * Its gradient buckets are reduced by threads of its own while it goes on, and are reported to start when
  * they are launched.  It waits for them where a program of this kind does: before the optimizer for all
  * of them, inside backward; and before work that needs the result of one.
  *

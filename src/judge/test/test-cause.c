@@ -220,6 +220,27 @@ static void a_line_about_the_process_outweighs_an_earlier_one_about_its_node(voi
     scene_end(&scene);
 }
 
+/* The collective times out ten minutes after the error that stopped the rank. */
+static void an_error_of_the_process_explains_a_timeout_ten_minutes_later(void **state)
+{
+    static const unsigned kinds[] = { VERDICT_HANG, VERDICT_CRASH };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        struct scene scene;
+        struct finding *xid;
+
+        scene_begin(&scene, kinds[i], LAYER_UNKNOWN);
+        xid = add(&scene, FINDING_XID, "n1", -600);
+        xid->code = 48;
+        xid->pid = PID(3);
+        assert_int_equal(judged(&scene), LAYER_UNKNOWN); /* of another rank */
+        xid->pid = PID(2);
+        assert_int_equal(judged(&scene), LAYER_GPU_MEMORY);
+        scene_end(&scene);
+    }
+}
+
 static void a_port_explains_slow_transfers(void **state)
 {
     struct scene scene;
@@ -529,6 +550,7 @@ int main(void)
         cmocka_unit_test(what_a_judge_learns_later_does_not_undo_the_cause),
         cmocka_unit_test(other_nodes_times_kinds_and_processes_explain_nothing),
         cmocka_unit_test(a_line_about_the_process_outweighs_an_earlier_one_about_its_node),
+        cmocka_unit_test(an_error_of_the_process_explains_a_timeout_ten_minutes_later),
         cmocka_unit_test(a_port_explains_slow_transfers),
         cmocka_unit_test(a_port_that_is_down_longer_than_nccl_retries_is_the_cause),
         cmocka_unit_test(a_port_that_nccl_bridges_ends_nothing),

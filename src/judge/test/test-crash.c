@@ -572,6 +572,44 @@ static void a_restart_closes_it_with_its_cost(void **state)
     bench_close(&bench);
 }
 
+/* The point that all ranks had noted is that of step 6; `noted` by the next attempt, if it is text. */
+static void continues(const char *noted, const char *says_then)
+{
+    struct bench bench = four();
+    struct fact_note note = { .rank = 2, .attempt = 1 };
+    const struct verdict *verdict;
+
+    for (uint32_t rank = 0; rank < 4; rank++)
+        raises(&bench, rank, 1000, "checkpoint of step 6 is verified, saved in step 6");
+    raises(&bench, 1, 2000, "checkpoint of step 8 is verified, saved in step 8");
+    ends(&bench, 1, 3000, SIGKILL, false);
+    crash_judge(&bench.judge, 4000 * MS, true);
+    verdict = crash_of(&bench);
+    snprintf(note.text, sizeof(note.text), "%s", noted);
+    crash_note(&bench.judge, &note);
+    restart(&bench, 9);
+    lab_judge_many(bench.lab, &bench.judge, 2);
+    assert_string_equal(verdict->plan_state, "done");
+    if (!says(verdict, says_then))
+        fail_msg("no line says: %s", says_then);
+    bench_close(&bench);
+}
+
+static void the_checkpoint_that_was_restored_is_the_one_from_which_the_job_continued(void **state)
+{
+    (void)state;
+    continues("restored from checkpoint of step 8",
+              "the job continued from the checkpoint of step 8, a newer one than all ranks had "
+              "noted; 1 complete step after it is lost");
+    continues("restored from checkpoint of step 3",
+              "the job continued from the checkpoint of step 3, an older one than all ranks had "
+              "noted");
+    continues("restored from checkpoint of step 6", "the job can continue from the checkpoint of "
+                                                    "step 6, which all ranks have verified; 3");
+    continues("restored from checkpoint of step 8 or so", "the job can continue from the "
+                                                          "checkpoint of step 6, which");
+}
+
 static void a_second_crash_before_any_step_renews_the_verdict(void **state)
 {
     struct bench bench = four();
@@ -782,6 +820,7 @@ int main(void)
         cmocka_unit_test(workers_that_begin_again_save_the_same_checkpoint_in_another_step),
         cmocka_unit_test(its_own_note_is_evidence_and_an_old_one_is_not),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
+        cmocka_unit_test(the_checkpoint_that_was_restored_is_the_one_from_which_the_job_continued),
         cmocka_unit_test(old_verdicts_make_room_for_new_ones),
         cmocka_unit_test(late_steps_of_the_attempt_that_crashed_do_not_close_it),
     };

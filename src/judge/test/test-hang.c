@@ -9,6 +9,7 @@
 
 #include "core/clean.h"
 #include "judge/crash/crash.h"
+#include "judge/ledger.h"
 #include "judge/stuck/hang.h"
 #include "lockstep/probe.h"
 
@@ -170,6 +171,8 @@ static void it_is_over_when_the_ranks_go_on(void **state)
     seconds(&life, 13, 'T');
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     second(&life, 'S', true);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
+    second(&life, 'S', true);
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 0);
     assert_true(life.bench.judge.verdicts.tracked[0]->verdict.until_real_ns > 0);
     life.stopped_ns = life.now_ns; /* the same again is the same verdict */
@@ -186,6 +189,7 @@ static void one_that_comes_again_costs_only_while_it_lasts(void **state)
     (void)state;
     seconds(&life, 13, 'T');
     second(&life, 'S', true);
+    second(&life, 'S', true);
     assert_true(life.bench.judge.verdicts.tracked[0]->verdict.gpu_seconds == 4 * 14);
     for (int i = 0; i < 100; i++)
         second(&life, 'S', true);
@@ -193,6 +197,32 @@ static void one_that_comes_again_costs_only_while_it_lasts(void **state)
     seconds(&life, 13, 'T');
     assert_int_equal(the_hang(&life)->reopened, 1);
     assert_true(the_hang(&life)->verdict.gpu_seconds == 4 * (14 + 13));
+    life_end(&life);
+}
+
+/* Who ends a job lets a stopped rank go on before it ends it: that is no progress, and what ranks are in meanwhile is nothing new. */
+static void one_that_is_ended_stays_what_it_was(void **state)
+{
+    struct life life = life_begin(10);
+    struct ledger ledger;
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    ledger_read(life.bench.judge.book, &ledger);
+    assert_true(ledger.gpu_seconds[LEDGER_HANG] > 4 * 11.9); /* while it lasts */
+    life.now_ns += S;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        beat(&life, rank, rank != 2, rank == 2 ? 'R' : 'S', rank == 2);
+    hang_judge(&life.bench.judge, life.now_ns);
+    seconds(&life, 3, 'X');
+    assert_non_null(strstr(the_hang(&life)->verdict.cause, "stopped by a signal"));
+    assert_int_equal(the_hang(&life)->reopened, 0);
+    judge_state_end(&life.bench.judge, life.now_ns);
+    ledger_read(life.bench.judge.book, &ledger);
+    assert_true(ledger.gpu_seconds[LEDGER_HANG] > 4 * 15.9 &&
+                ledger.gpu_seconds[LEDGER_HANG] < 4 * 18.1);
+    assert_true(ledger.gpu_seconds[LEDGER_LOST] >
+                4 * 80); /* since the last step of these ten, at about a second */
     life_end(&life);
 }
 
@@ -460,6 +490,7 @@ int main(void)
         cmocka_unit_test(it_stays_one_verdict_and_takes_what_is_learnt),
         cmocka_unit_test(it_is_over_when_the_ranks_go_on),
         cmocka_unit_test(one_that_comes_again_costs_only_while_it_lasts),
+        cmocka_unit_test(one_that_is_ended_stays_what_it_was),
         cmocka_unit_test(exits_after_it_are_its_echoes_and_no_crash),
         cmocka_unit_test(who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit),
         cmocka_unit_test(one_who_gave_up_may_be_told_of_last),

@@ -342,7 +342,8 @@ static void what_a_hang_costs_is_no_other_verdicts(void **state)
     assert_true(before > 0);
     past = history_back(&bench.judge.history, 0);
     ledger_hang(book, past->split[0].begin_ns + past->split[0].total_ns * 3 / 2);
-    ledger_hang(book, 0); /* it moved again, before its step was over */
+    ledger_hang_over(book, past->split[0].begin_ns +
+                               past->split[0].total_ns * 2); /* before its step was */
     bench.lab->fault.stretch[1] = 300;
     lab_judge(bench.lab, &bench.judge);
     near(slow->gpu_seconds, before, 1e-9);
@@ -350,6 +351,63 @@ static void what_a_hang_costs_is_no_other_verdicts(void **state)
     lab_judge_many(bench.lab, &bench.judge, 5); /* its own cost goes on */
     assert_true(slow->gpu_seconds > before && slow->gpu_seconds < 2 * before);
     bench_close(&bench);
+}
+
+/* It stood still for 20 s in the middle of a step, which then went on. */
+static void a_hang_that_passes_is_no_work(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    struct ledger_book *book = bench.judge.book;
+    double before[LEDGER_BUCKETS], other = 0;
+    const struct past_step *past;
+    int64_t since;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    past = history_back(&bench.judge.history, 0);
+    since = past->split[0].begin_ns + past->split[0].total_ns * 3 / 2;
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        before[i] = bucket(&bench, i);
+    ledger_hang(book, since);
+    ledger_hang_lasts(book, since + 5000 * MS);
+    near(bucket(&bench, LEDGER_HANG), 4 * 5.0, 0.01);
+    sum_is_complete(&bench);
+    ledger_hang_over(book, since + 20000 * MS);
+    bench.lab->fault.stretch[1] = 300; /* as if it had been stopped for about 30 s */
+    lab_judge(bench.lab, &bench.judge);
+    near(bucket(&bench, LEDGER_HANG), 4 * 20.0, 0.01);
+    past = history_back(&bench.judge.history, 0);
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        other += bucket(&bench, i) - before[i];
+    near(other, 4 * (double)past->split[0].total_ns / 1e9, 0.02);
+    sum_is_complete(&bench);
+    bench_close(&bench);
+}
+
+/* The stopped rank never ends its step: what it stood still is hang, as that of those who waited, however the run ends. */
+static void a_hang_that_ends_with_the_run_is_hang(void **state)
+{
+    (void)state;
+    for (int well = 0; well < 2; well++) {
+        struct lab_config config = layout(1, 1, 4);
+        struct bench bench = bench_open(&config);
+        struct ledger_book *book = bench.judge.book;
+        const struct past_step *past;
+        int64_t end;
+
+        lab_judge_many(bench.lab, &bench.judge, 12);
+        past = history_back(&bench.judge.history, 0);
+        end = past->split[0].begin_ns + past->split[0].total_ns;
+        ledger_hang(book, end + 50 * MS);
+        ledger_attempt_end(book, 0, end + 60000 * MS, well);
+        ledger_end(book, end + 60000 * MS);
+        near(bucket(&bench, LEDGER_HANG), 4 * 59.95, 0.01);
+        assert_true(bucket(&bench, LEDGER_LOST) < 1);
+        assert_true(bucket(&bench, LEDGER_UNATTRIBUTED) < 1);
+        sum_is_complete(&bench);
+        bench_close(&bench);
+    }
 }
 
 static void an_attempt_before_any_run_breaks_nothing(void **state)
@@ -427,6 +485,8 @@ int main(void)
         cmocka_unit_test(steps_that_were_not_seen_are_unattributed),
         cmocka_unit_test(what_a_hang_costs_counts_from_its_beginning),
         cmocka_unit_test(what_a_hang_costs_is_no_other_verdicts),
+        cmocka_unit_test(a_hang_that_passes_is_no_work),
+        cmocka_unit_test(a_hang_that_ends_with_the_run_is_hang),
         cmocka_unit_test(an_attempt_before_any_run_breaks_nothing),
         cmocka_unit_test(places_beyond_the_ranks_are_spare_or_down),
         cmocka_unit_test(ranks_whose_places_are_down_are_not_spare),

@@ -337,6 +337,58 @@ static void moments_that_rest_without_a_loss_or_gradients_are_no_fault(void **st
     bench_close(&bench);
 }
 
+/* The point that is noted in the steps 20, 40 ..., before any of these steps is judged; its moments change in the step `changed`. */
+static void moments_noted_ahead(struct bench *bench, uint64_t last, uint64_t changed)
+{
+    for (uint64_t step = 20; step <= last; step += 20) {
+        struct save_note save = usual(bench);
+
+        save.step = save.saved_in = step;
+        save.moments_unchanged = step == 20 || step == changed ? 0 : save.moments;
+        for (uint32_t rank = 0; rank < RANKS; rank++)
+            put(bench, rank, &save);
+    }
+    assert_int_equal(bench->judge.verdicts.count, 0);
+}
+
+static void moments_that_are_noted_before_the_losses_come_are_judged_with_them(void **state)
+{
+    struct bench bench = open_with(true);
+
+    (void)state;
+    moments_noted_ahead(&bench, 80, 0);
+    lab_judge_many(bench.lab, &bench.judge, 30); /* steps of both sides of the first save */
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_true(has(&lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict, "the loss moved"));
+    assert_int_equal(bench.judge.verdicts.count, 1);
+    bench_close(&bench);
+}
+
+static void moments_that_change_before_the_losses_come_are_no_fault(void **state)
+{
+    struct bench bench = open_with(true);
+
+    (void)state;
+    moments_noted_ahead(&bench, 80, 80);
+    lab_judge_many(bench.lab, &bench.judge, 200);
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    bench_close(&bench);
+}
+
+static void losses_after_the_save_do_not_show_that_its_moments_should_have_changed(void **state)
+{
+    struct bench bench = open_with(false);
+
+    (void)state;
+    moments_noted_ahead(&bench, 80, 0);
+    lab_judge_many(bench.lab, &bench.judge, 85);
+    bench.lab->config.values = true;
+    lab_judge_many(bench.lab, &bench.judge, 60);
+    assert_int_equal(bench.judge.verdicts.count, 0);
+    bench_close(&bench);
+}
+
 static void an_optimizer_without_moments_is_no_fault(void **state)
 {
     struct bench bench = open_with(true);
@@ -386,6 +438,9 @@ int main(void)
         cmocka_unit_test(notes_of_other_words_are_not_about_replicas),
         cmocka_unit_test(moments_of_all_ranks_are_one_verdict),
         cmocka_unit_test(moments_that_rest_without_a_loss_or_gradients_are_no_fault),
+        cmocka_unit_test(moments_that_are_noted_before_the_losses_come_are_judged_with_them),
+        cmocka_unit_test(moments_that_change_before_the_losses_come_are_no_fault),
+        cmocka_unit_test(losses_after_the_save_do_not_show_that_its_moments_should_have_changed),
         cmocka_unit_test(an_optimizer_without_moments_is_no_fault),
         cmocka_unit_test(notes_of_ranks_that_do_not_exist_are_dropped),
     };

@@ -289,6 +289,48 @@ static void what_cannot_be_told_apart_is_said(void **state)
     assert_true(found.named[0].confidence <= 0.5);
 }
 
+/* Collectives of a running job: who is slow is known, and each joins several nodes. */
+static void a_node_is_found_by_the_sets_that_touch_it(void **state)
+{
+    static const uint32_t rows[4][4] = {
+        { 0, 1, 2, 3 }, { 4, 5, 6, 7 }, { 8, 9, 10, 11 }, { 12, 13, 14, 15 }
+    };
+    struct slow_links_shape shape = { .nodes = NODES, .rails = 1 };
+    struct slow_links_path path[8];
+    struct slow_links_result found;
+    uint32_t columns[4][4], outside[2] = { 3, NODES };
+
+    (void)state;
+    for (uint32_t node = 0; node < NODES; node++)
+        columns[node % 4][node / 4] = node;
+    for (uint32_t bad = 0; bad < NODES; bad++) {
+        for (uint32_t i = 0; i < 8; i++) {
+            const uint32_t *set = i < 4 ? rows[i] : columns[i - 4];
+            bool slow = i < 4 ? bad / 4 == i : bad % 4 == i - 4;
+
+            path[i] = (struct slow_links_path){ .node = set,
+                                                .nodes = 4,
+                                                .state = slow ? LINK_SLOW : LINK_SOUND };
+        }
+        assert_int_equal(slow_links_locate(&shape, path, 8, &found), 0);
+        assert_int_equal(found.count, 1);
+        assert_int_equal(found.named[0].part, PART_NIC);
+        assert_int_equal(found.named[0].a, bad);
+        assert_int_equal(found.named[0].also, 0);
+        assert_int_equal(found.unexplained, 0);
+    }
+    /* One slow row alone: each of its nodes may be the one. */
+    assert_int_equal(slow_links_locate(&shape, &path[3], 1, &found), 0);
+    assert_int_equal(found.count, 1);
+    assert_true(found.named[0].also == PART_NIC && found.named[0].confidence <= 0.5);
+    /* Two rows without a node in common are two faults. */
+    path[0].state = LINK_SLOW;
+    assert_int_equal(slow_links_locate(&shape, path, 8, &found), 0);
+    assert_true(found.count > 1 || found.unexplained);
+    path[0] = (struct slow_links_path){ .node = outside, .nodes = 2 };
+    assert_int_equal(slow_links_locate(&shape, path, 1, &found), -EINVAL);
+}
+
 static void a_node_that_is_not_there_is_refused(void **state)
 {
     struct scene scene;
@@ -315,6 +357,7 @@ int main(void)
         cmocka_unit_test(a_busy_adapter_is_not_a_slow_one),
         cmocka_unit_test(a_rail_a_node_and_one_adapter_of_it),
         cmocka_unit_test(what_cannot_be_told_apart_is_said),
+        cmocka_unit_test(a_node_is_found_by_the_sets_that_touch_it),
         cmocka_unit_test(a_node_that_is_not_there_is_refused),
     };
 

@@ -308,6 +308,7 @@ void corrupt_numbers(struct judge_state *judge)
         corrupt_replicas_forget(book);
     values_step(judge, book);
     wrong_stays(judge, book);
+    moments_step(judge, book);
     moments_stay(judge, book);
 }
 

@@ -75,7 +75,8 @@ static void moments_accuse(struct judge_state *judge, struct corrupt_book *book)
                     "those of the saves since step %" PRIu64 ", on %" PRIu32 " of %" PRIu32
                     " ranks",
                     point->step, point->since, point->stale, point->ranks);
-    if (!moments_training_goes_on(book, &draft))
+    point->waits = !moments_training_goes_on(book, &draft);
+    if (point->waits)
         return;
     verdict_because(&draft, "note",
                     "checksums cannot show it: check that the program saves the optimizer that "
@@ -129,7 +130,10 @@ void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_no
         point->number++;
         point->step = save->step;
         point->ranks = point->stale = 0;
+        point->saved_in = save->saved_in;
+        point->waits = false;
     }
+    point->saved_in = MAX(point->saved_in, save->saved_in);
     if (book->rank[rank].moments_point == point->number)
         return; /* twice: it does not stand for a rank that has not come */
     book->rank[rank].moments_point = point->number;
@@ -142,6 +146,20 @@ void corrupt_save(struct judge_state *judge, uint32_t rank, const struct save_no
         moments_accuse(judge, book);
     else
         point->verdict[0] = '\0'; /* they change again: the verdict ends */
+}
+
+/* The values that are remembered must be of the steps in which the moments rested. */
+void moments_step(struct judge_state *judge, struct corrupt_book *book)
+{
+    struct moments_point *point = &book->moments;
+    uint64_t step = judge->job_step->step;
+
+    if (!point->waits || step < point->since + CORRUPT_WINDOW)
+        return;
+    if (step <= point->saved_in)
+        moments_accuse(judge, book);
+    else
+        point->waits = false;
 }
 
 void moments_stay(struct judge_state *judge, const struct corrupt_book *book)

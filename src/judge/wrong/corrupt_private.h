@@ -81,10 +81,12 @@ struct rank_numbers {           /* by rank */
 
 #define MOMENTS_NAMED 8 /* ranks that are known by number */
 
-struct moments_point {            /* the newest checkpoint, as far as the notes of its ranks came */
-    uint32_t number;              /* counted from 1 */
-    uint64_t step, since;         /* since: the first save with these moments */
-    uint32_t ranks, stale;        /* stale: of them, with moments that rest */
+struct moments_point {     /* the newest checkpoint, as far as the notes of its ranks came */
+    uint32_t number;       /* counted from 1 */
+    uint64_t step, since;  /* since: the first save with these moments */
+    uint64_t saved_in;     /* the newest step in which a rank saved it */
+    bool waits;            /* notes came before the losses of the steps that they are about */
+    uint32_t ranks, stale; /* stale: of them, with moments that rest */
     uint32_t rank[MOMENTS_NAMED]; /* the lowest of these */
     char verdict[20];             /* its id; "": none */
 };
@@ -112,7 +114,9 @@ struct corrupt_book {
 
 /* corrupt_groups.c: compares the digests that need not wait any longer. */
 void groups_judge(struct judge_state *judge, struct corrupt_book *book);
-/* corrupt_moments.c: verdicts from checkpoints are open until a checkpoint shows that they are over. */
+/* corrupt_moments.c: judges a checkpoint again whose notes came before the losses. */
+void moments_step(struct judge_state *judge, struct corrupt_book *book);
+/* Verdicts from checkpoints are open until a checkpoint shows that they are over. */
 void moments_stay(struct judge_state *judge, const struct corrupt_book *book);
 /* corrupt_saved.c: a rank has verified its part of this checkpoint. */
 void saved_verified(struct corrupt_book *book, uint64_t step);

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "policy/policy_private.h"
 #include "policy/test/scene.h"
 
 #define LEASE_NS (10 * NS_PER_S)
@@ -272,6 +273,92 @@ static void a_controller_that_was_away_does_not_find_who_was_lost_before(void **
     policy_attempt_ended(scene->policy, 1);
     tick(scene);
     assert_int_equal(order_is(scene, ACTION_END, 1)->argument, 143);
+}
+
+/* The controller knows that launcher and ranks of n1 have ended: nobody waits for the lease. */
+static void nobody_waits_for_a_node_that_has_ended(void **state)
+{
+    struct scene *scene = *state;
+    struct member gone;
+
+    two_run(scene);
+    gone = scene->member[0];
+    gone.state = MEMBER_GONE;
+    assert_int_equal(policy_member(scene->policy, &gone), 0);
+    tick(scene);
+    assert_string_equal(order_is(scene, ACTION_STOP, 0)->why,
+                        "node n1 is lost: its launcher and ranks have ended");
+    /* What was still on its way. */
+    assert_int_equal(policy_member(scene->policy, &scene->member[0]), 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    tick(scene);
+    order_is(scene, ACTION_START, 1);
+    assert_string_equal(order(scene)->node[0], "n3");
+    assert_string_equal(order(scene)->node[1], "n2");
+}
+
+static void fails_at(struct scene *scene, uint32_t attempt, uint64_t step)
+{
+    for (size_t i = 0; i < 2; i++)
+        says(scene, &scene->member[i], MEMBER_RUNNING, attempt);
+    policy_attempt(scene->policy, attempt, REAL_NS + scene->now_ns);
+    policy_step(scene->policy, attempt, step);
+    tick(scene);
+    says(scene, &scene->member[0], MEMBER_FAILED, attempt);
+    tick(scene);
+    says(scene, &scene->member[1], MEMBER_STOPPED, attempt);
+    tick(scene);
+}
+
+static void only_attempts_that_get_no_further_are_put_off(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->restarts = 9;
+    join(scene, "n1", 11)->backoff_ns = 4 * NS_PER_S;
+    join(scene, "n2", 12)->backoff_ns = 4 * NS_PER_S;
+    tick(scene);
+    order_is(scene, ACTION_START, 0);
+    for (uint32_t attempt = 0; attempt < 3; attempt++) {
+        fails_at(scene, attempt, 100 * attempt + 7);
+        order_is(scene, ACTION_START, attempt + 1);
+    }
+    fails_at(scene, 3, 207);
+    order_is(scene, ACTION_STOP, 3);
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_START, 4);
+    fails_at(scene, 4, 207);
+    passes(scene, 5, NULL);
+    order_is(scene, ACTION_STOP, 4);
+    passes(scene, 4, NULL);
+    order_is(scene, ACTION_START, 5);
+    fails_at(scene, 5, 208);
+    order_is(scene, ACTION_START, 6);
+}
+
+/* Another launcher on the same node is a new one, and what ended was not it. */
+static void a_launcher_that_follows_one_that_ended_is_there(void **state)
+{
+    struct scene *scene = *state;
+    struct member gone;
+
+    two_run(scene);
+    gone = scene->member[0];
+    gone.state = MEMBER_GONE;
+    gone.life = 99;
+    assert_int_equal(policy_member(scene->policy, &gone), 0);
+    passes(scene, 2, NULL);
+    order_is(scene, ACTION_START, 0);
+    gone.life = 11;
+    scene->member[2].state = MEMBER_LEFT; /* no spare */
+    assert_int_equal(policy_member(scene->policy, &gone), 0);
+    tick(scene);
+    order_is(scene, ACTION_STOP, 0);
+    says(scene, &scene->member[1], MEMBER_STOPPED, 0);
+    scene->member[0].life = 21;
+    scene->member[0].state = MEMBER_IDLE;
+    passes(scene, 2, NULL);
+    assert_int_equal(order_is(scene, ACTION_START, 1)->start.life[0], 21);
 }
 
 /* The log could not be written: who came meanwhile was told so, and heard of all the same. */
@@ -623,6 +710,27 @@ static void after_an_error_of_a_node_the_verdict_is_waited_for(void **state)
     assert_string_equal(order_is(scene, ACTION_START, 2)->node[1], "n2");
 }
 
+/* The kill switch of any of the nodes is that of the run: also of one that waits as a spare. */
+static void the_kill_switch_of_one_launcher_is_for_all(void **state)
+{
+    struct scene *scene = *state;
+    const struct policy_means means = { .mode = POLICY_ACT };
+
+    policy_take_means(scene->policy, &means);
+    two_run(scene);
+    assert_int_equal(policy_mode(scene->policy), POLICY_ACT);
+    scene->member[2].off = true;
+    passes(scene, 1, NULL);
+    assert_int_equal(policy_mode(scene->policy), POLICY_OFF);
+    scene->member[2].off = false;
+    passes(scene, 1, NULL);
+    assert_int_equal(policy_mode(scene->policy), POLICY_ACT);
+    scene->member[2].off = true;
+    passes(scene, 1, NULL);
+    passes(scene, 12, &scene->member[2]); /* it is lost */
+    assert_int_equal(policy_mode(scene->policy), POLICY_ACT);
+}
+
 static void fails_first_on(struct scene *scene, uint32_t attempt, const char *node)
 {
     struct verdict verdict = { .kind = VERDICT_CRASH, .node_count = 1 };
@@ -762,6 +870,10 @@ int main(void)
         SCENE(another_node_reports_the_end_of_the_attempt),
         SCENE(a_controller_that_was_away_loses_nobody),
         SCENE(a_controller_that_was_away_does_not_find_who_was_lost_before),
+        SCENE(the_kill_switch_of_one_launcher_is_for_all),
+        SCENE(nobody_waits_for_a_node_that_has_ended),
+        SCENE(only_attempts_that_get_no_further_are_put_off),
+        SCENE(a_launcher_that_follows_one_that_ended_is_there),
         SCENE(a_controller_that_could_not_write_loses_nobody),
         SCENE(without_a_spare_the_run_waits_and_ends),
         SCENE(another_controller_goes_on_with_most_of_the_launchers),

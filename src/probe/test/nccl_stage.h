@@ -1,4 +1,4 @@
-/* nccl_stage.h - a rank with an open ring and one communicator, and what its ring was told.
+/* nccl_stage.h - a rank with an open ring and one communicator, and what was written into its ring.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

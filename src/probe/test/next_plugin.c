@@ -1,4 +1,4 @@
-/* next_plugin.c - a profiler plugin as somebody else might have one; NEXT_ONLY_V4 leaves out all tables but one.
+/* next_plugin.c - a profiler plugin as another vendor might have one; NEXT_ONLY_V4 leaves out all tables but one.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

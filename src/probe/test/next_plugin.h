@@ -1,4 +1,4 @@
-/* next_plugin.h - what a profiler plugin of somebody else was told: the test and the plugin share it.
+/* next_plugin.h - the calls that a second profiler plugin got: the test and the plugin share it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

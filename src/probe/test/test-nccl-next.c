@@ -1,4 +1,4 @@
-/* test-nccl-next.c - a second profiler plugin behind ours: both are told all they ask for, each with its own handles.
+/* test-nccl-next.c - a second profiler plugin behind ours: both get all calls that they ask for, each with its own handles.
  *
  * usage: test-nccl-next VERSION PLUGIN THEIRS: NCCL of this version of tables, and the version by which it is called.
  *

@@ -1,4 +1,4 @@
-/* test-nccl-ops.c - launches of NCCL as marks, whatever is told of their kernels.
+/* test-nccl-ops.c - launches of NCCL as marks, whatever is known of their kernels.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -264,6 +264,30 @@ static bool clue_has_level(const struct log_line *line)
            !isdigit((unsigned char)*line->text);
 }
 
+/* "Mean Radial Error : MRE = 5.0", "test error: 0.23": a measure */
+static bool clue_is_measure(const struct log_line *line, const char *at)
+{
+    static const char *const of[] = {
+        "mean",       "squared",        "square",   "absolute", "radial",
+        "relative",   "train",          "training", "test",     "val",
+        "validation", "standard",       "max",      "average",  "avg",
+        "eval",       "median",         "pixel",    "rotation", "translation",
+        "prediction", "reconstruction",
+    };
+    const char *end = at, *begin;
+    struct log_line before = { .raw = line->text, .text = line->text };
+
+    if (strncasecmp(at, "error", 5) != 0 || !memchr(at, '.', (size_t)(line->end - at)))
+        return false;
+    while (end > line->text && end[-1] == ' ')
+        end--;
+    for (begin = end; begin > line->text && isalpha((unsigned char)begin[-1]);)
+        begin--;
+    before.text = begin;
+    before.end = end;
+    return clue_word(&before, of, COUNT(of)) != NULL;
+}
+
 static bool clue_error(const struct log_line *line, struct log_event *event)
 {
     static const char *const words[] = {
@@ -282,7 +306,8 @@ static bool clue_error(const struct log_line *line, struct log_event *event)
     struct log_line whole = *line;
 
     whole.text = line->raw; /* "error rate 0.25" begins with what looks like a level */
-    if (clue_fits(&whole, none, COUNT(none)) || (!clue_has_level(line) && !at))
+    if (clue_fits(&whole, none, COUNT(none)) || (!clue_has_level(line) && !at) ||
+        line_mentions(line, at) || (at && clue_is_measure(line, at)))
         return false;
     clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;
@@ -305,7 +330,7 @@ static bool clue_hint(const struct log_line *line, struct log_event *event)
 
     const char *at = clue_word(line, words, COUNT(words));
 
-    if (!at)
+    if (!at || line_mentions(line, at))
         return false;
     clue_quote(line, at, event);
     event->kind = LOG_EVENT_ERROR;

@@ -11,6 +11,7 @@
 
 #include "core/clean.h"
 #include "core/date.h"
+#include "core/time.h"
 #include "wire/log_event.h"
 
 #define HEAD 512 /* bytes in which prefixes stand */
@@ -23,6 +24,7 @@ struct prefix {
     const char *head; /* the beginning of the line */
     bool dated;       /* the last one was a date */
     bool any;         /* there was one before */
+    bool torch;       /* "[rank3]:": what follows may name a rank in a group */
 };
 
 bool line_number(const char *at, const char *end, int64_t *ret)
@@ -233,6 +235,25 @@ static size_t line_take_horovodrun(struct prefix *prefix, const char *at)
     return 1 + rank + 10;
 }
 
+/* "0000 00:00:1753406689.867166    7257 cuda_dnn.cc:8579": absl before it is set up, with the seconds since 1970 */
+static bool line_epoch(const char *at, const char *end, int64_t *real_ns)
+{
+    static const char head[] = "0000 00:00:";
+    int64_t seconds = 0;
+    size_t digits;
+
+    if ((size_t)(end - at) < sizeof(head) + 12 || strncmp(at, head, sizeof(head) - 1) != 0)
+        return false;
+    at += sizeof(head) - 1;
+    digits = strspn(at, "0123456789");
+    if (digits < 9 || digits > 10 || at[digits] != '.')
+        return false;
+    for (size_t i = 0; i < digits; i++)
+        seconds = 10 * seconds + (at[i] - '0');
+    *real_ns = seconds * NS_PER_S;
+    return true;
+}
+
 /* "E1118 02:14:50.123 ProcessGroupNCCL.cpp:607", "E ProcessGroupNCCL.cpp:474": glog's, to its "]" */
 static bool line_glog_fits(struct prefix *prefix, const char *at, const char *end)
 {
@@ -240,9 +261,15 @@ static bool line_glog_fits(struct prefix *prefix, const char *at, const char *en
     const char *source = at + 1;
     enum line_level level;
 
-    if (!strchr("IWEFC", *at))
+    if (!strchr("IWEFCVD", *at))
         return false;
-    level = *at == 'I' ? LINE_INFO : *at == 'W' ? LINE_WARNING : LINE_ERROR;
+    level = strchr("IVD", *at) ? LINE_INFO : *at == 'W' ? LINE_WARNING : LINE_ERROR;
+    if (line_epoch(at + 1, end, &real_ns)) {
+        if (!prefix->line->real_ns)
+            prefix->line->real_ns = real_ns;
+        prefix_level(prefix, level);
+        return true;
+    }
     if (isdigit((unsigned char)at[1])) {
         if (!date_read(at + 1, prefix->near_real_ns, &real_ns, &boot_ns) || !real_ns)
             return false;
@@ -280,7 +307,10 @@ static bool line_bracket_fits(struct prefix *prefix, const char *at, const char 
         prefix_group_rank(prefix, at, end, rank);
         return true;
     }
+    if (rank && *at == 'R' && prefix->torch)
+        return true;
     if (rank) {
+        prefix->torch = strncmp(at, "rank", 4) == 0 && rank == at + 4;
         prefix_rank(prefix, rank, local);
         return true;
     }

@@ -42,6 +42,12 @@ enum line_tone {
     LINE_HANDLED, /* the program says that it goes on */
 };
 enum line_tone line_tone(const struct log_line *line);
+/* Does the line only speak of an error: a test that passed, advice, a help text, a setting, "no ..."?  `found`: where the
+ * words of the error begin, NULL.
+ */
+bool line_mentions(const struct log_line *line, const char *found);
+/* NCCL goes on after most of its warnings: then it informs of more than the status that its functions returned. */
+bool line_nccl_goes_on(const struct log_line *line);
 bool line_is_code(const struct log_line
                       *line); /* source code or a frame, which names errors without having one */
 

@@ -7,6 +7,7 @@
  */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/clean.h"
 #include "read/log/line.h"
@@ -42,6 +43,8 @@ static bool tone_is_low(const struct log_line *line)
         return true;
     if (line_find(line, "NCCL INFO "))
         return !line_find(line, " -> ") && !line_find(line, "retrying (");
+    if (line_find(line, " received by PID "))
+        return false; /* a stack that glog writes as a warning */
     return line->level == LINE_INFO ||
            (line->level == LINE_WARNING && !line_find(line, " NET/OFI "));
 }
@@ -108,6 +111,99 @@ static bool tone_is_handled(const struct log_line *line)
     return tone_has_another_try(line);
 }
 
+static bool tone_has_word(const char *at, const char *end, const char *word)
+{
+    size_t bytes = strlen(word);
+
+    return (size_t)(end - at) >= bytes && strncasecmp(at, word, bytes) == 0;
+}
+
+/* "... test passed", "PASSED [ 10%]", "... ok", "(simulated)": how a check ended, at the end of the line */
+static bool tone_ends_well(const struct log_line *line)
+{
+    static const char *const words[] = {
+        "passed",      "pass",       "ok",        "succeeded",  "resolved",  "recovered",
+        "(simulated)", "(expected)", "(ignored)", "(harmless)", "(handled)", "(test)",
+        ": no",        ": none",     ": 0",       "=0",         ": false",   "not found: ok",
+    };
+    const char *end = line->end, *percent;
+
+    while (end > line->text && strchr(" .!\r", end[-1]))
+        end--;
+    percent = end - line->text > 8 && end[-1] == ']'
+                  ? memrchr(line->text, '[', (size_t)(end - line->text))
+                  : NULL;
+    if (percent && end[-2] == '%') /* pytest */
+        for (end = percent; end > line->text && end[-1] == ' ';)
+            end--;
+    for (size_t i = 0; i < COUNT(words); i++) {
+        size_t bytes = strlen(words[i]);
+
+        if ((size_t)(end - line->text) > bytes && strncasecmp(end - bytes, words[i], bytes) == 0 &&
+            (!isalpha((unsigned char)*words[i]) || strchr(" .:\t", end[-(ptrdiff_t)bytes - 1])))
+            return true;
+    }
+    return false;
+}
+
+/* Words at the beginning of advice, of options and of tests. */
+static bool tone_begins_apart(const struct log_line *line)
+{
+    static const char *const words[] = {
+        "if you",    "if the",   "tip:",       "tip ",    "hint:",     "note:",
+        "usage:",    "example:", "e.g.",       "simulat", "to avoid ", "to prevent ",
+        "watching ", "[ RUN ",   "[       OK", "test_",   "tests/",    "tests::",
+    };
+    const char *at = line->text;
+
+    while (at < line->end && *at && strchr(" \t*>\"'", *at))
+        at++;
+    if (line->end - at > 3 && at[0] == '-' &&
+        (at[1] == '-' ? isalpha((unsigned char)at[2])
+                      : isalpha((unsigned char)at[1]) && strchr(" ,", at[2])))
+        return true; /* "--abort-on-error  ..." of a help text */
+    for (size_t i = 0; i < COUNT(words); i++) {
+        if (tone_has_word(at, line->end, words[i]))
+            return true;
+    }
+    return false;
+}
+
+/* What stands directly before the words of an error says that there is none: "no segmentation fault", "if you see 'CUDA
+ * out of memory'", "retry_on: [\"NCCL error\"".
+ */
+static bool tone_is_denied(const struct log_line *line, const char *found)
+{
+    static const char *const before[] = {
+        "no",         "not",     "without",  "zero",       "never",    "avoid",
+        "avoids",     "prevent", "prevents", "you see",    "you get",  "you encounter",
+        "in case of", "such as", "like",     "e.g.",       "retry_on", "on_error",
+        "policy",     "pattern", "patterns", "instead of", "against",  "detected 0",
+        "found 0",    "any",
+    };
+    const char *end = found;
+
+    while (end > line->text && end[-1] && strchr(" '\"`[(:,=", end[-1]))
+        end--;
+    for (size_t i = 0; i < COUNT(before); i++) {
+        size_t bytes = strlen(before[i]);
+
+        if ((size_t)(end - line->text) >= bytes &&
+            strncasecmp(end - bytes, before[i], bytes) == 0 &&
+            ((size_t)(end - line->text) == bytes ||
+             !isalnum((unsigned char)end[-(ptrdiff_t)bytes - 1])))
+            return true;
+    }
+    return false;
+}
+
+bool line_mentions(const struct log_line *line, const char *found)
+{
+    if (tone_ends_well(line) || tone_begins_apart(line))
+        return true;
+    return found && found > line->text && found < line->end && tone_is_denied(line, found);
+}
+
 enum line_tone line_tone(const struct log_line *line)
 {
     const char *at;
@@ -120,6 +216,12 @@ enum line_tone line_tone(const struct log_line *line)
         return LINE_PLAIN;
     /* "UserWarning: " is the name of a class; "libibverbs: Warning: " is a level. */
     return at > line->text && isalpha((unsigned char)at[-1]) ? LINE_REMARK : LINE_WARNED;
+}
+
+bool line_nccl_goes_on(const struct log_line *line)
+{
+    return line_find(line, "NCCL INFO ") && !line_find(line, " -> ") && !line_find(line, "bort") &&
+           !line_find(line, "estroy") && !line_find(line, "losed");
 }
 
 /* Source code and C++ frames name errors without having one. */

@@ -20,6 +20,9 @@
 #define BUFFER ((size_t)64 << 10)
 #define KEPT 16          /* of the first, and of the last events of one meaning */
 #define KEPT_TIMED 2048  /* where their times matter: older ones may come before those that do */
+#define ORDINARY_LINES 2 /* behind a lost connection: it was made again */
+#define NCCL_LINES 40    /* behind a warning of NCCL */
+#define NCCL_ENOUGH 2    /* lines of its process that inform of something else */
 #define TABLE_LINES 12   /* between two rows of a launcher's table */
 #define FOLLOWS 60       /* percent: a follow-on error that shows a failure, and no clean-up */
 #define RAISED 60        /* percent: any exception with a traceback, at least */
@@ -31,6 +34,10 @@ struct failure_table { /* torchrun's report of its processes */
     uint32_t lines_left;
     bool root; /* the first observed failure */
     struct log_event event;
+};
+
+struct nccl_warning { /* whose process may go on */
+    uint32_t line, pid, lines_left, informed;
 };
 
 struct log_engine {
@@ -52,8 +59,11 @@ struct log_engine {
     struct kernel_reader kernel;
     struct log_watch watch;
     struct log_nan nan;
+    struct nccl_warning warning;
     uint32_t nan_rank; /* of its event */
     struct log_tail tail;
+    uint32_t
+        lost; /* the line of the last event that tells of a lost peer, while there is none of another kind; 0: none */
     bool has_end; /* there is an event that says how the log ended */
     bool failed;  /* there is one that follows from a failure */
 };
@@ -114,8 +124,10 @@ void log_file_begin(struct log_engine *file, struct log_reader *reader,
     kernel_reader_init(&file->kernel);
     log_watch_begin(&file->watch);
     file->nan.name[0] = '\0';
+    file->warning = (struct nccl_warning){ 0 };
     log_tail_begin(&file->tail);
     file->has_end = file->failed = false;
+    file->lost = 0;
     log_file_name(source->name, file->name, sizeof(file->name));
     name_part(source->name, &bytes);
     file->log = (uint32_t)hash64(1, source->name, bytes);
@@ -132,6 +144,12 @@ char *log_file_room(struct log_engine *file, size_t *room)
 }
 
 /* ---- events ---- */
+
+/* A time limit ends all ranks: who prints that is one of them. */
+static bool log_event_is_of_job(const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_OUTSIDE && event->confidence >= 80;
+}
 
 static int file_event(struct log_engine *file, const struct log_line *line, uint32_t pattern,
                       struct log_event *event)
@@ -153,6 +171,7 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
         event->by_name =
             false; /* both sides are named in the line; whoever printed it is neither */
     } else if (event->rank == LOG_EVENT_NO_RANK && event->kind != LOG_EVENT_EXIT &&
+               !log_event_is_of_job(event) &&
                (event->kind <= LOG_EVENT_FOLLOW || event->kind == LOG_EVENT_CHANNELS ||
                 event->kind == LOG_EVENT_COMPLETED)) {
         event->rank = line->rank;
@@ -174,12 +193,20 @@ static int file_event(struct log_engine *file, const struct log_line *line, uint
     snprintf(event->file, sizeof(event->file), "%s", file->name);
     if (event->kind < LOG_EVENT_FOLLOW)
         log_watch_error(&file->watch);
+    file->watch.failed |=
+        event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
+    if (event->kind < LOG_EVENT_FOLLOW && line->pid && line_find(line, "NCCL WARN "))
+        file->warning = (struct nccl_warning){ line->number, line->pid, NCCL_LINES, 0 };
     if (event->kind == LOG_EVENT_WRONG) {
         log_nan_begin(&file->nan, line);
         file->nan_rank = event->rank;
     }
     file->failed |=
         event->kind == LOG_EVENT_FOLLOW && !event->warned && event->confidence >= FOLLOWS;
+    if (event->kind == LOG_EVENT_LOST_PEER && (file->lost || !file->has_end))
+        file->lost = line->number;
+    else if (event->kind < LOG_EVENT_IDENTITY && event->kind != LOG_EVENT_FOLLOW && !event->warned)
+        file->lost = 0;
     file->has_end |= !event->warned && event->kind != LOG_EVENT_FOLLOW &&
                      (event->kind < LOG_EVENT_IDENTITY || event->kind >= LOG_EVENT_COMPLETED);
     return log_keep_event(file->keep, reader, pattern, event, timed ? KEPT_TIMED : KEPT);
@@ -206,13 +233,21 @@ static bool log_event_of_row(const struct log_pattern *row, const struct log_lin
     return !row->more || row->more(line, event);
 }
 
-/* What the program itself does not call an error.  Launchers warn of what others did, so that stays. */
-static void log_event_by_tone(const struct log_line *line, struct log_event *event)
+/* What the program itself does not call an error.  Launchers warn of what others did, so that stays.  `found`: where the
+ * words that mean an error begin.
+ */
+static void log_event_by_tone(const struct log_line *line, const char *found,
+                              struct log_event *event)
 {
     bool peer = event->kind == LOG_EVENT_LOST_PEER, follow = event->kind == LOG_EVENT_FOLLOW;
     bool cause = event->kind <= LOG_EVENT_DESYNC || event->kind == LOG_EVENT_FABRIC;
-    enum line_tone tone = peer || cause || follow ? line_tone(line) : LINE_PLAIN;
+    bool wrong = event->kind == LOG_EVENT_WRONG;
+    enum line_tone tone = peer || cause || follow || wrong ? line_tone(line) : LINE_PLAIN;
 
+    if (wrong) /* whatever the level, but a step that was skipped did no harm */
+        tone = line_find(line, "kipping ") ? tone : LINE_PLAIN;
+    if (event->kind < LOG_EVENT_XID && line_mentions(line, found))
+        tone = LINE_HANDLED;
     if (tone == LINE_HANDLED || (tone == LINE_WARNED && peer)) {
         event->kind = LOG_EVENT_FOLLOW;
         event->confidence = 0;
@@ -306,7 +341,7 @@ static int file_exception(struct log_engine *file, const struct log_line *line, 
     if (traceback)
         log_event_in_chain(traceback, generic, &event);
     else
-        log_event_by_tone(line, &event);
+        log_event_by_tone(line, line->text, &event);
     if (generic && event.layer == LAYER_USER_CODE)
         event.advice = "Read the traceback or the lines before this one, and fix the program.";
     if (file->table.lines_left && event.rank == LOG_EVENT_NO_RANK)
@@ -405,6 +440,7 @@ static int file_message(struct log_engine *file, const struct log_line *line,
 {
     uint32_t last, which = matcher_line(file->matcher, line->raw, line->text, line->end, &last);
     struct log_event event = log_event_new();
+    const char *row, *found;
     size_t name = 0;
 
     if (last >= file->rows) { /* words of the kernel are in it */
@@ -423,7 +459,10 @@ static int file_message(struct log_engine *file, const struct log_line *line,
         return file_exception(file, line, name, which, traceback);
     if (which == UINT32_MAX || !log_event_of_line(file, line, &which, &event))
         return 0;
-    log_event_by_tone(line, &event);
+    row = file->patterns.row[which]->pattern;
+    if (!pattern_fits(row, *row == '^' ? line->text : line->raw, line->end, &found))
+        found = NULL;
+    log_event_by_tone(line, found, &event);
     return file_event(file, line, which, &event);
 }
 
@@ -435,6 +474,7 @@ static int file_line(struct log_engine *file, const char *begin, const char *end
 
     line_read(&line, begin, end, file->source.near_real_ns);
     line.number = number;
+    file->watch.at_work = false;
     if (file->reader->until_real_ns) /* kernel messages alone count */
         return MIN(file_kernel_line(file, &line), 0);
     root = log_line_has(&line, "Root Cause (first observed failure)");
@@ -472,15 +512,33 @@ static uint32_t log_newlines(const char *from, const char *to)
     return count;
 }
 
+/* The process that warned goes on with its work: that warning was no error. */
+static bool file_warning_passed(struct log_engine *file, const struct log_line *line)
+{
+    struct nccl_warning *warning = &file->warning;
+
+    if (!warning->lines_left)
+        return false;
+    warning->lines_left--;
+    if (line->pid != warning->pid || !line_find(line, "NCCL INFO "))
+        return false;
+    if (!line_nccl_goes_on(line))
+        warning->lines_left = 0;
+    else
+        warning->informed++;
+    return warning->lines_left && warning->informed == NCCL_ENOUGH;
+}
+
 static int file_went_on(struct log_engine *file, const char *begin, const char *end,
                         uint32_t number)
 {
     struct log_event event = log_event_new(), passed = log_event_new();
     bool went_on = log_watch_step(&file->watch, begin, end);
+    bool near = log_watch_is_near(&file->watch);
     struct log_line line;
     int result = 0;
 
-    if (!went_on && !file->nan.name[0])
+    if (!went_on && !file->nan.name[0] && !near && !file->warning.lines_left)
         return 0;
     line_read(&line, begin, end, file->source.near_real_ns);
     line.number = number;
@@ -490,8 +548,11 @@ static int file_went_on(struct log_engine *file, const char *begin, const char *
         result = file_event(file, &line, file->rows + LOG_KEEP_PASSED, &passed);
     }
     event.kind = LOG_EVENT_WENT_ON;
-    return went_on && result == 0 ? file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event)
-                                  : result;
+    if (file_warning_passed(file, &line))
+        event.value = file->warning.line;
+    else if (!went_on && !(near && line_tone(&line) == LINE_HANDLED))
+        return result;
+    return result == 0 ? file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event) : result;
 }
 
 /* The lines of [at, end) behind an error.  What is kept has the number of the last line that matters before it. */
@@ -638,7 +699,23 @@ static enum log_tail_known file_knows(const void *user, const struct log_line *l
                : LOG_TAIL_UNKNOWN;
 }
 
-/* A log that says nothing that the table knows. */
+/* A lost connection behind which the program went on with its work was made again. */
+static bool file_outlived_peer(const struct log_engine *file, const struct log_tail_rules *rules)
+{
+    return file->lost && !file->failed && file->line > file->lost &&
+           log_tail_ordinary(&file->tail, rules, file->line - file->lost - 1) >= ORDINARY_LINES;
+}
+
+static int file_add_went_on(struct log_engine *file)
+{
+    struct log_event event = log_event_new();
+    struct log_line line = { .number = file->line, .rank = LOG_EVENT_NO_RANK };
+
+    event.kind = LOG_EVENT_WENT_ON;
+    return file_event(file, &line, file->rows + LOG_KEEP_WENT_ON, &event);
+}
+
+/* What the end of the log shows: that the program went on, or an error that the table does not know. */
 static int file_tail(struct log_engine *file)
 {
     struct log_tail_rules rules = { .near_real_ns = file->source.near_real_ns,
@@ -649,8 +726,11 @@ static int file_tail(struct log_engine *file)
     struct log_line line;
     uint32_t behind;
 
-    if (file->has_end || file->reader->until_real_ns ||
-        !log_tail_error(&file->tail, &rules, &line, &event, &behind))
+    if (file->reader->until_real_ns)
+        return 0;
+    if (log_watch_went_on(&file->watch) || file_outlived_peer(file, &rules))
+        return file_add_went_on(file);
+    if (file->has_end || !log_tail_error(&file->tail, &rules, &line, &event, &behind))
         return 0;
     line.number = file->line > behind + 1 ? file->line - behind - 1 : 1;
     if (!event.exception)

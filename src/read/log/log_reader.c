@@ -98,15 +98,6 @@ int log_reader_stream(struct log_reader *reader, const struct log_source *source
     return result < 0 ? result : (int)MIN(got, 0);
 }
 
-int log_reader_text(struct log_reader *reader, const struct log_source *source, const char *text,
-                    size_t bytes)
-{
-    CLEAN(stream_clean) struct stream *stream = NULL;
-    int result = stream_open_memory(text, bytes, &stream);
-
-    return result < 0 ? result : log_reader_stream(reader, source, stream, NULL);
-}
-
 /* ---- the end ---- */
 
 int log_reader_ranks(struct log_reader *reader, const char *const *path,

@@ -49,8 +49,6 @@ bool log_is_text(const void *head, size_t bytes); /* text at all?  UTF-16 is */
 /* -ENOMEM, or what the stream returns; what was read before an error counts. */
 int log_reader_stream(struct log_reader *reader, const struct log_source *source,
                       struct stream *stream, struct err *err);
-int log_reader_text(struct log_reader *reader, const struct log_source *source, const char *text,
-                    size_t bytes);
 /* The ranks of files by their names, which may be known only when all are; `path` in the order of reading.  -ENOMEM. */
 int log_reader_ranks(struct log_reader *reader, const char *const *path,
                      const struct name_rank *rank, size_t count);

@@ -14,10 +14,15 @@
 #include "read/log/clue.h"
 #include "read/log/log_nan.h"
 #include "read/log/log_watch.h"
+#include "read/log/matcher.h"
 
 #define LINES 40
 #define FOLLOWED 15      /* percent: that the job failed; what failed is not known */
 #define LINES_OF_HINTS 3 /* behind a hint, at most, unless the job is known to have failed */
+/* Ordinary lines behind what may have ended the program, at most: other processes may have written them. */
+#define ORDINARY_NAMED 3
+#define ORDINARY_ERROR 1
+#define ORDINARY_FATAL 10
 
 void log_tail_begin(struct log_tail *tail)
 {
@@ -40,7 +45,7 @@ static enum clue tail_by_tone(const struct log_line *line, const struct log_even
 {
     enum line_tone tone = line_tone(line);
 
-    if (tone == LINE_HANDLED || tone == LINE_REMARK)
+    if (tone == LINE_HANDLED || tone == LINE_REMARK || line_mentions(line, NULL))
         return CLUE_NOTHING;
     if (tone != LINE_WARNED || event->kind == LOG_EVENT_WRONG)
         return clue;
@@ -54,6 +59,9 @@ static bool tail_is_of_kernel(const char *text, const char *end)
 {
     static const char word[] = "kernel:";
     size_t bytes = strlen(word);
+
+    if (memmem(text, (size_t)(end - text), "[Hardware Error]", 16))
+        return true;
 
     for (const char *at = text; (at = memmem(at, (size_t)(end - at), word, bytes)); at += bytes) {
         if ((at == text || strchr(" \n", at[-1])) && at + bytes < end && strchr(" [", at[bytes]))
@@ -87,13 +95,6 @@ static enum clue tail_clue(const struct log_tail_rules *rules, const struct log_
     return clue == CLUE_HINT && !rules->failed && left > LINES_OF_HINTS ? CLUE_NOTHING : clue;
 }
 
-/* NCCL goes on after most of its warnings: then it informs of more than the status that its functions returned. */
-static bool tail_nccl_goes_on(const struct log_line *line)
-{
-    return line_find(line, "NCCL INFO ") && !line_find(line, " -> ") && !line_find(line, "bort") &&
-           !line_find(line, "estroy") && !line_find(line, "losed");
-}
-
 /* Did the program go on behind [at, end)?  One step, or one line that reports a recovery, suffices here. */
 static bool tail_went_on(const char *at, const char *end, bool nccl)
 {
@@ -103,29 +104,12 @@ static bool tail_went_on(const char *at, const char *end, bool nccl)
 
         stop = stop ? stop : end;
         line_read(&line, at, stop, 0);
-        if (log_watch_is_step(at, stop) || (nccl && tail_nccl_goes_on(&line)) ||
+        if (log_watch_is_step(at, stop) || (nccl && line_nccl_goes_on(&line)) ||
             line_tone(&line) == LINE_HANDLED)
             return true;
         at = stop + 1;
     }
     return false;
-}
-
-/* Where the last LINES lines begin. */
-static const char *tail_first_line(const struct log_tail *tail, uint32_t *lines)
-{
-    const char *end = tail->text + tail->used, *at = end;
-
-    *lines = 0;
-    while (at > tail->text && *lines < LINES) {
-        const char *before = memrchr(tail->text, '\n', (size_t)(at - 1 - tail->text));
-
-        at = before ? before + 1 : tail->text;
-        ++*lines;
-        if (!before)
-            break;
-    }
-    return at;
 }
 
 /* Is the value that is NaN in this line a number in a later step? */
@@ -172,32 +156,142 @@ static void tail_join(const struct log_event *found, const char *at, const char 
              (int)MIN((size_t)(stop - at), sizeof(event->text) - bytes - 2), at);
 }
 
+/* Where the last LINES lines begin. */
+static const char *tail_first_line(const struct log_tail *tail, uint32_t *lines)
+{
+    const char *end = tail->text + tail->used, *at = end;
+
+    *lines = 0;
+    while (at > tail->text && *lines < LINES) {
+        const char *before = memrchr(tail->text, '\n', (size_t)(at - 1 - tail->text));
+
+        at = before ? before + 1 : tail->text;
+        ++*lines;
+        if (!before)
+            break;
+    }
+    return at;
+}
+
+/* A line that a program writes while it is at work: no error, no part of one, and nothing about the end or what to do now. */
+static bool tail_is_ordinary(const struct log_tail_rules *rules, const struct log_line *line)
+{
+    static const char *const closing[] = {
+        "exit",  "shut", "stopping", "stopped", "terminat", "clean", "please", " see ",    "try ",
+        "check", "hint", "note",     "help",    "usage",    " set ", "using ", "https://",
+    };
+    struct log_event event = { .rank = LOG_EVENT_NO_RANK };
+
+    if (line->text >= line->end || strchr(" \t", *line->raw) || line_is_code(line) ||
+        rules->known(rules->user, line) || line->boot_ns)
+        return false;
+    if (clue_line(line, &event) && line_tone(line) == LINE_PLAIN)
+        return false;
+    if (line_find(line, "NCCL INFO ") && !line_nccl_goes_on(line))
+        return false;
+    for (size_t i = 0; i < COUNT(closing); i++) {
+        if (pattern_fits(closing[i], line->text, line->end, NULL))
+            return false;
+    }
+    return true;
+}
+
+uint32_t log_tail_ordinary(const struct log_tail *tail, const struct log_tail_rules *rules,
+                           uint32_t count)
+{
+    const char *end = tail->text + tail->used;
+    uint32_t lines, ordinary = 0;
+
+    for (const char *at = tail_first_line(tail, &lines); at < end; lines--) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        struct log_line line;
+
+        stop = stop ? stop : end;
+        line_read(&line, at, stop, rules->near_real_ns);
+        ordinary += lines <= count && stop > at && tail_is_ordinary(rules, &line);
+        at = stop + 1;
+    }
+    return ordinary;
+}
+
+/* Words after which no program goes on; what follows them is other processes, or the rest of the message. */
+static bool tail_is_fatal(const struct log_line *line)
+{
+    static const char *const words[] = {
+        "fatal error", "assertion failed", "assertion `", "abort(",      "panic",
+        "aborting",    "non-ok-status",    "unhandled e", "core dumped", "internal compiler error",
+    };
+
+    for (size_t i = 0; i < COUNT(words); i++) {
+        if (pattern_fits(words[i], line->text, line->end, NULL))
+            return true;
+    }
+    return false;
+}
+
+/* Where the program goes on with its work behind words of an error, it only mentioned one. */
+static bool tail_ends_with(const struct log_tail_rules *rules, enum clue clue,
+                           const struct log_line *found, bool quoted, const char *at,
+                           const char *end)
+{
+    size_t limit = tail_is_fatal(found)           ? ORDINARY_FATAL
+                   : clue == CLUE_HINT            ? 0
+                   : clue == CLUE_ERROR || quoted ? ORDINARY_ERROR
+                                                  : ORDINARY_NAMED;
+    size_t ordinary = 0;
+
+    while (at < end && ordinary <= limit && !rules->failed) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        struct log_line line;
+
+        stop = stop ? stop : end;
+        line_read(&line, at, stop, rules->near_real_ns);
+        ordinary += stop > at && tail_is_ordinary(rules, &line);
+        at = stop + 1;
+    }
+    return ordinary <= limit;
+}
+
+/* What ended the program counts before all that it only mentions. */
+#define ENDS 16
+
+static unsigned tail_weight(const struct log_tail_rules *rules, enum clue clue,
+                            const struct log_line *found, bool quoted, const char *behind,
+                            const char *end)
+{
+    return clue + (clue && tail_ends_with(rules, clue, found, quoted, behind, end) ? ENDS : 0);
+}
+
 bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *rules,
                     struct log_line *line, struct log_event *event, uint32_t *behind)
 {
     const char *end = tail->text + tail->used;
     const struct log_event empty = *event;
-    enum clue best = CLUE_NOTHING;
+    unsigned best = CLUE_NOTHING;
     uint32_t lines;
 
     /* Messages of the system are never without errors. */
     if (!rules->failed && tail_is_of_kernel(tail->text, tail->text + tail->used))
         return false;
     for (const char *at = tail_first_line(tail, &lines); at < end; lines--) {
-        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = memchr(at, '\n', (size_t)(end - at)), *next;
         struct log_event found = empty;
         struct log_line here;
+        unsigned weight;
         enum clue clue;
 
         stop = stop ? stop : end;
+        next = MIN(stop + 1, end);
         line_read(&here, at, stop, rules->near_real_ns);
         clue = here.text < here.end ? tail_clue(rules, &here, lines - 1, &found) : CLUE_NOTHING;
-        if (clue > best && tail_counts(rules, &here, &found, MIN(stop + 1, end), end)) {
-            best = clue;
+        weight = tail_weight(rules, clue, &here, found.exception, next, end);
+        if (weight > best && tail_counts(rules, &here, &found, next, end)) {
+            best = weight;
             *line = here;
             *event = found;
+            event->mention = weight < ENDS;
             *behind = lines - 1;
-            tail_join(&found, MIN(stop + 1, end), end, event);
+            tail_join(&found, next, end, event);
         }
         at = stop + 1;
     }

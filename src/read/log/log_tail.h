@@ -30,8 +30,12 @@ struct log_tail_rules {
 
 void log_tail_begin(struct log_tail *tail);
 void log_tail_add(struct log_tail *tail, const char *text, size_t bytes);
+/* Of the last `count` lines, those that a program writes while it is at work. */
+uint32_t log_tail_ordinary(const struct log_tail *tail, const struct log_tail_rules *rules,
+                           uint32_t count);
 /* The most telling of the last lines, and of those the first, after which the program did not go on; `line` points into the
- * tail.  `event`: what it tells.  `behind`: how many lines follow it.  False: there is none.
+ * tail.  `event`: what it tells; a mention, if the program went on with its work.  `behind`: how many lines follow it.  False:
+ * there is none.
  */
 bool log_tail_error(const struct log_tail *tail, const struct log_tail_rules *rules,
                     struct log_line *line, struct log_event *event, uint32_t *behind);

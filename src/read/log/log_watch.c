@@ -16,6 +16,7 @@
 
 #define LINES_FOR_RANKS 2000
 #define LINES_FOR_STEPS 20000 /* behind an error; who has not counted until then does not */
+#define LINES_NEAR 3
 #define STEPS_ENOUGH 3
 #define TEN_THOUSANDTHS 10000
 #define NO_STEP INT64_MIN
@@ -56,6 +57,22 @@ void log_watch_error(struct log_watch *watch)
     watch->lines_left = LINES_FOR_STEPS;
     watch->steps = 0;
     watch->newest = NO_STEP;
+    watch->at_work = watch->failed = false;
+}
+
+bool log_watch_is_near(const struct log_watch *watch)
+{
+    return watch->after_error && watch->lines_left + LINES_NEAR >= LINES_FOR_STEPS;
+}
+
+bool log_watch_went_on(const struct log_watch *watch)
+{
+    uint32_t ranks = 0;
+
+    for (size_t i = 0; i < sizeof(watch->writes); i++)
+        ranks += (uint32_t)__builtin_popcount(watch->writes[i]);
+    return watch->after_error && !watch->failed && !watch->local && ranks <= 1 &&
+           (watch->steps || watch->at_work);
 }
 
 /* "123", "0.25": in ten-thousandths; where it ends. */
@@ -86,6 +103,8 @@ static int64_t watch_number_behind(const char *at, const char *end)
     if (at == end || !isdigit((unsigned char)*at))
         return NO_STEP;
     at = watch_number(at, end, &value);
+    if (end - at > 1 && *at == '.' && isalpha((unsigned char)at[1]))
+        return NO_STEP; /* "step 4711.batch": of a scheduler */
     if (end - at > 2 && at[0] == ']' && at[1] == '[' && isdigit((unsigned char)at[2])) {
         watch_number(at + 2, end, &next);
         value = next; /* the step in the epoch */
@@ -135,6 +154,8 @@ bool log_watch_step(struct log_watch *watch, const char *line, const char *end)
     int64_t value = watch_step_in(line, MIN(end, line + 400));
 
     watch->after_error = --watch->lines_left > 0;
+    if (end > line)
+        watch->at_work = value != NO_STEP && watch_bar(line, MIN(end, line + 400)) == NO_STEP;
     if (value == NO_STEP || value == watch->newest)
         return false;
     if (watch->newest != NO_STEP && value > watch->newest)

@@ -19,6 +19,8 @@ struct log_watch {
     uint32_t lines_left;                 /* that are looked at for steps */
     bool after_error;                    /* steps are counted */
     uint32_t steps;                      /* how often the number rose */
+    bool at_work;                        /* the newest line counts a step, and is no progress bar */
+    bool failed;                         /* a line behind the error follows from a failure */
     int64_t newest;                      /* the number, in ten-thousandths */
 };
 
@@ -32,6 +34,11 @@ bool log_watch_writes(const struct log_watch *watch, uint32_t rank);
 void log_watch_error(struct log_watch *watch); /* counts from here */
 /* True: with this line, steps have been counted on often enough to know that the program goes on. */
 bool log_watch_step(struct log_watch *watch, const char *line, const char *end);
+bool log_watch_is_near(const struct log_watch *watch); /* one of the first lines behind the error */
+/* At the end of the log: did the program certainly go on behind the last error?  Only where one rank writes, since others
+ * may finish their step.
+ */
+bool log_watch_went_on(const struct log_watch *watch);
 bool log_watch_is_step(const char *line, const char *end); /* does it count a step? */
 /* Which one, in ten-thousandths. */
 bool log_watch_step_of(const char *line, const char *end, int64_t *ret);

@@ -19,6 +19,7 @@
 #include "read/kineto.h"
 #include "read/log/log_reader.h"
 #include "read/pickle.h"
+#include "read/source/stream.h"
 
 static void counts_what_is_taken_and_given(void **state)
 {
@@ -126,13 +127,16 @@ static void bounds_events_of_a_log(void **state)
     const struct log_source source = { .name = "rank_0.log", .rank = 0 };
     size_t count = 20000, size = strlen(line);
     char *text = malloc(count * size);
+    struct stream *stream;
     int result;
 
     (void)state;
     assert_non_null(text);
     for (size_t i = 0; i < count; i++)
         memcpy(text + i * size, line, size);
-    result = log_reader_text(&reader, &source, text, count * size);
+    assert_int_equal(stream_open_memory(text, count * size, &stream), 0);
+    result = log_reader_stream(&reader, &source, stream, NULL);
+    stream_clean(&stream);
     assert_true(budget.used <= budget.limit);
     assert_true(result == 0 || (result == -ENOMEM && budget.refused));
     assert_true(reader.event_room * sizeof(*reader.logs.event) <= budget.limit);

@@ -28,7 +28,9 @@ static void values_are_found(void **state)
     assert_true(
         value_integer(&tree, value_item(&tree, value_get(&tree, tree.root, "a"), 0), &value));
     assert_true(value == 9007199254740993); /* the last of two, and exact */
+    real = 3;
     assert_false(value_real(&tree, value_item(&tree, value_get(&tree, tree.root, "a"), 1), &real));
+    assert_true(real == 3);
     assert_true(
         value_integer(&tree, value_item(&tree, value_get(&tree, tree.root, "a"), 2), &value));
     assert_int_equal(value, 1000);

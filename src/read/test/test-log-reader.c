@@ -16,11 +16,21 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "read/log/log_reader.h"
+#include "read/source/stream.h"
 #include "wire/verdict.h"
 
 #define NOON INT64_C(1794744063) /* Sunday 2026-11-15 12:01:03 UTC */
 #define DAY_NS (86400 * NS_PER_S)
 #define XID "NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python3, GPU has fallen off the bus."
+
+static int read_memory(struct log_reader *reader, const struct log_source *source, const char *text,
+                       size_t bytes)
+{
+    CLEAN(stream_clean) struct stream *stream = NULL;
+    int result = stream_open_memory(text, bytes, &stream);
+
+    return result < 0 ? result : log_reader_stream(reader, source, stream, NULL);
+}
 
 static void add(struct log_reader *reader, const char *name, uint32_t rank, const char *text)
 {
@@ -29,7 +39,7 @@ static void add(struct log_reader *reader, const char *name, uint32_t rank, cons
                                        .near_real_ns = reader->until_real_ns ? reader->until_real_ns
                                                                              : NOON * NS_PER_S };
 
-    assert_int_equal(log_reader_text(reader, &source, text, strlen(text)), 0);
+    assert_int_equal(read_memory(reader, &source, text, strlen(text)), 0);
 }
 
 static struct logs read_text(const char *text)
@@ -317,7 +327,7 @@ static void reads_utf16(void **state)
 
     for (size_t i = 0; i + 1 < sizeof(text); i++)
         wide[2 + 2 * i] = text[i];
-    assert_int_equal(log_reader_text(&reader, &source, wide, 2 * sizeof(text)), 0);
+    assert_int_equal(read_memory(&reader, &source, wide, 2 * sizeof(text)), 0);
     assert_int_equal(log_reader_take(&reader, &logs), 0);
     assert_int_equal(logs.events, 1);
     assert_int_equal(logs.event[0].line, 2);

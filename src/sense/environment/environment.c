@@ -314,7 +314,7 @@ static void environment_take_node(const char *root, struct environment *environm
     }
 }
 
-int environment_collect_at(const char *root, int proc_fd, struct environment *ret, struct err *err)
+int environment_collect(const char *root, int proc_fd, struct environment *ret, struct err *err)
 {
     struct environment environment = { .pair = calloc(ENVIRONMENT_PAIRS,
                                                       sizeof(struct environment_pair)) };
@@ -336,18 +336,4 @@ int environment_collect_at(const char *root, int proc_fd, struct environment *re
     ret->count = environment.count;
     ret->pair = environment.pair;
     return 0;
-}
-
-int environment_collect(const char *root, uint32_t pid, struct environment *ret, struct err *err)
-{
-    CLEAN(fd_clean) int proc_fd = -1;
-    char path[PATH_MAX];
-    int result;
-
-    snprintf(path, sizeof(path), "%s/proc/%u", root, pid);
-    proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (proc_fd < 0)
-        return err_set(err, -errno, "%s: %m", path);
-    result = environment_collect_at(root, proc_fd, ret, err);
-    return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }

@@ -12,12 +12,10 @@
 #include "core/err.h"
 #include "wire/finding.h"
 
-/* Reads `pid` below `root` ("": here) and adds what is the same for all processes of the node.  Sets count and pair;
- * free with environment_fini().
+/* Reads the process whose directory in /proc is open as `proc_fd`, and below `root` ("": here) what is the same for all
+ * processes of the node.  Sets count and pair; free with environment_fini().
  */
-int environment_collect(const char *root, uint32_t pid, struct environment *ret, struct err *err);
-/* The same of the process whose directory in /proc is open. */
-int environment_collect_at(const char *root, int proc_fd, struct environment *ret, struct err *err);
+int environment_collect(const char *root, int proc_fd, struct environment *ret, struct err *err);
 
 /* ---- the parsers: `pair` has room for ENVIRONMENT_PAIRS; both change the text ---- */
 

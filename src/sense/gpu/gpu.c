@@ -24,10 +24,10 @@
 #include "sense/tree.h"
 #include "sense/trend.h"
 #include "wire/decision.h"
-#include "wire/kernel/xid.h"
 
 #define DEADLINE_NS (3 * NS_PER_S)
 #define AGAIN_NS (60 * NS_PER_S) /* until another process asks, after one that failed */
+#define ALL_EVERY 10             /* answers have links and activity */
 #define CORRECTED_LEAST 100      /* in one read */
 #define RISING_LEAST 20          /* corrected errors in minutes */
 #define MARGIN_LOST_C 5
@@ -36,6 +36,7 @@
 #define ENDED "NVML ended the process that asked it"
 
 struct gpu_memory { /* of a GPU between reads */
+    struct gpu_clocks clocks;
     struct tree_counter corrected, uncorrected, replays;
     struct sense_trend errors, margin;
 };
@@ -44,6 +45,7 @@ struct gpu {
     char library[PATH_MAX]; /* "": the usual one */
     struct gpu_child child;
     int64_t asked_ns;   /* 0: nothing is asked */
+    unsigned asked;     /* how often */
     int64_t again_ns;   /* when the next process may start */
     const char *silent; /* why there is no answer; NULL: there is one */
     bool log_is_read;   /* the kernel log has the Xids, with their processes */
@@ -52,8 +54,7 @@ struct gpu {
     struct gpu_memory memory[GPUS_MAX];
     struct gpu_links links[GPUS_MAX];
     struct gpu_processes processes[GPUS_MAX];
-    uint32_t
-        alone[GPUS_MAX]; /* the only process of the GPU in the answer before; 0: none, or several */
+    struct gpu_xids xids[GPUS_MAX];
     struct gpu_answer answer;
 };
 
@@ -157,11 +158,6 @@ static void gpu_device_name(const struct gpu_report *report, unsigned index, cha
         *c = (char)tolower((unsigned char)*c);
 }
 
-static int64_t gpu_value_of(const struct gpu_look *look, enum nvml_value value)
-{
-    return nvml_has(look->sample, value) ? look->sample->value[value] : -1;
-}
-
 static void gpu_look_failed(const struct gpu_look *look, int result)
 {
     const char *what = result == -ENODEV            ? "the driver lost GPU"
@@ -179,43 +175,10 @@ static void gpu_look_failed(const struct gpu_look *look, int result)
     sense_hold(look->report, &finding);
 }
 
-static void gpu_look_clocks(const struct gpu_look *look)
-{
-    static const struct {
-        int64_t bit;
-        uint8_t kind, severity;
-        const char *what;
-    } reasons[] = {
-        { NVML_REASON_POWER_BRAKE, FINDING_GPU_POWER, FINDING_ERROR, "power brake" },
-        { NVML_REASON_HW_THERMAL, FINDING_GPU_CLOCK, FINDING_ERROR, "too hot, hardware slowdown" },
-        { NVML_REASON_SW_THERMAL, FINDING_GPU_CLOCK, FINDING_WARN,
-          "too hot, slowed by the driver" },
-        { NVML_REASON_HW_SLOWDOWN, FINDING_GPU_CLOCK, FINDING_WARN, "hardware slowdown" },
-    };
-    int64_t bits = gpu_value_of(look, NVML_CLOCK_REASONS);
-
-    for (size_t i = 0; bits > 0 && i < COUNT(reasons); i++) {
-        struct finding finding;
-
-        if (!(bits & reasons[i].bit))
-            continue;
-        finding = sense_finding(look->now, reasons[i].kind, FINDING_CLASS_HARDWARE,
-                                reasons[i].severity, look->device,
-                                "GPU %s: %s, SM clock %lld of %lld MHz, %lld C", look->device,
-                                reasons[i].what, (long long)gpu_value_of(look, NVML_SM_CLOCK_MHZ),
-                                (long long)gpu_value_of(look, NVML_SM_CLOCK_MAX_MHZ),
-                                (long long)gpu_value_of(look, NVML_TEMPERATURE_C));
-        finding.code = (uint32_t)reasons[i].bit;
-        finding.action = ACTION_INSPECT;
-        sense_hold(look->report, &finding);
-        return; /* the first one says most */
-    }
-}
-
 /* A leading indicator: a GPU that becomes hotter will lower its clocks. */
 static void gpu_look_margin(const struct gpu_look *look, struct sense_trend *trend)
 {
-    int64_t margin = gpu_value_of(look, NVML_TEMPERATURE_MARGIN_C), in_ns;
+    int64_t margin = gpu_look_value(look, NVML_TEMPERATURE_MARGIN_C), in_ns;
     struct finding finding;
 
     if (margin <= 0)
@@ -237,8 +200,8 @@ static void gpu_look_margin(const struct gpu_look *look, struct sense_trend *tre
 
 static void gpu_look_memory(const struct gpu_look *look, struct gpu_memory *memory)
 {
-    int64_t corrected = gpu_value_of(look, NVML_ECC_CORRECTED);
-    int64_t uncorrected = gpu_value_of(look, NVML_ECC_UNCORRECTED), grown;
+    int64_t corrected = gpu_look_value(look, NVML_ECC_CORRECTED);
+    int64_t uncorrected = gpu_look_value(look, NVML_ECC_UNCORRECTED), grown;
     struct finding finding;
 
     grown = uncorrected < 0 ? 0 : tree_counter_grown(&memory->uncorrected, uncorrected);
@@ -259,13 +222,13 @@ static void gpu_look_memory(const struct gpu_look *look, struct gpu_memory *memo
                                 (long long)grown);
         sense_report(look->report, &finding, 0);
     }
-    if (gpu_value_of(look, NVML_REMAP_FAILED) > 0) {
+    if (gpu_look_value(look, NVML_REMAP_FAILED) > 0) {
         finding =
             sense_finding(look->now, FINDING_GPU_MEMORY, FINDING_CLASS_HARDWARE, FINDING_ERROR,
                           look->device, "GPU %s: no spare rows are left", look->device);
         finding.action = ACTION_REPAIR;
         sense_hold(look->report, &finding);
-    } else if (gpu_value_of(look, NVML_REMAP_PENDING) > 0) {
+    } else if (gpu_look_value(look, NVML_REMAP_PENDING) > 0) {
         finding = sense_finding(
             look->now, FINDING_GPU_MEMORY, FINDING_CLASS_HARDWARE, FINDING_WARN, look->device,
             "GPU %s: a remapped row waits for a reset; forecast: memory errors that end "
@@ -279,10 +242,10 @@ static void gpu_look_memory(const struct gpu_look *look, struct gpu_memory *memo
 
 static void gpu_look_links(const struct gpu_look *look, struct gpu_memory *memory)
 {
-    int64_t width = gpu_value_of(look, NVML_PCIE_WIDTH),
-            most = gpu_value_of(look, NVML_PCIE_WIDTH_MAX);
-    int64_t replays = gpu_value_of(look, NVML_PCIE_REPLAYS),
-            action = gpu_value_of(look, NVML_RECOVERY_ACTION);
+    int64_t width = gpu_look_value(look, NVML_PCIE_WIDTH),
+            most = gpu_look_value(look, NVML_PCIE_WIDTH_MAX);
+    int64_t replays = gpu_look_value(look, NVML_PCIE_REPLAYS),
+            action = gpu_look_value(look, NVML_RECOVERY_ACTION);
     struct finding finding;
 
     if (width > 0 && width < most) {
@@ -313,36 +276,16 @@ static void gpu_look_links(const struct gpu_look *look, struct gpu_memory *memor
     }
 }
 
-/* NVML names no process: the only one on that GPU, if there is one.  It may have died of the error since. */
-static uint32_t gpu_only_process(const struct gpu *gpu, unsigned index)
-{
-    const struct gpu_report *one = &gpu->answer.gpu[index];
-
-    return one->processes == 1 ? one->process[0].pid : one->processes ? 0 : gpu->alone[index];
-}
-
-static void gpu_xid(const struct gpu *gpu, const struct nvml_event *event,
-                    const struct sense_now *now, struct sense_report *report)
-{
-    const struct gpu_report *one = &gpu->answer.gpu[event->gpu];
-    const struct xid *xid = xid_find(event->xid);
-    char device[FACT_NAME];
-    struct finding finding;
-
-    gpu_device_name(one, event->gpu, device);
-    finding = sense_finding(now, FINDING_XID, xid ? xid->class : FINDING_CLASS_DRIVER,
-                            xid ? xid->severity : FINDING_WARN, device, "Xid %u: %s, device %s",
-                            event->xid, xid ? xid->what : "not in the driver's list", device);
-    finding.code = event->xid;
-    finding.action = xid ? xid->action : ACTION_INSPECT;
-    finding.pid = gpu_only_process(gpu, event->gpu);
-    sense_report(report, &finding, 0);
-}
-
 static void gpu_events(struct gpu *gpu, const struct sense_now *now, struct sense_report *report)
 {
-    for (unsigned i = 0; i < gpu->answer.events && !gpu->log_is_read; i++)
-        gpu_xid(gpu, &gpu->answer.event[i], now, report);
+    for (unsigned i = 0; i < gpu->answer.events && !gpu->log_is_read; i++) {
+        const struct nvml_event *event = &gpu->answer.event[i];
+        const struct gpu_report *one = &gpu->answer.gpu[event->gpu];
+        struct gpu_look look = { now, report, &one->sample, gpu->answer.read_ns, "" };
+
+        gpu_device_name(one, event->gpu, look.device);
+        gpu_xids_event(&gpu->xids[event->gpu], event->xid, one->process, one->processes, &look);
+    }
     gpu->answer.events = 0; /* the answer may be judged again */
 }
 
@@ -352,7 +295,7 @@ static void gpu_forget(struct gpu *gpu, unsigned index)
     gpu->memory[index] = (struct gpu_memory){ .errors.count = 0 };
     gpu->links[index] = (struct gpu_links){ .count = 0 };
     gpu->processes[index] = (struct gpu_processes){ .gone = 0 };
-    gpu->alone[index] = 0;
+    gpu->xids[index] = (struct gpu_xids){ .before = 0 };
 }
 
 static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense_report *report)
@@ -360,7 +303,7 @@ static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense
     gpu_events(gpu, now, report);
     for (unsigned i = 0; i < gpu->answer.count; i++) {
         const struct gpu_report *one = &gpu->answer.gpu[i];
-        struct gpu_look look = { now, report, &one->sample, "" };
+        struct gpu_look look = { now, report, &one->sample, gpu->answer.read_ns, "" };
 
         gpu_device_name(one, i, look.device);
         if (!one->pci[0] && gpu->list.at[i][0]) /* it does not even tell its name any more */
@@ -371,15 +314,16 @@ static void gpu_judge(struct gpu *gpu, const struct sense_now *now, struct sense
             gpu_look_failed(&look, one->result);
             continue;
         }
-        gpu_look_clocks(&look);
+        gpu_clocks_judge(&gpu->memory[i].clocks, &look);
         gpu_look_margin(&look, &gpu->memory[i].margin);
         gpu_look_memory(&look, &gpu->memory[i]);
         gpu_look_links(&look, &gpu->memory[i]);
         if (gpu->answer.has_links)
             gpu_links_take(&gpu->links[i], one->link, one->links);
         gpu_links_judge(&gpu->links[i], &look);
+        gpu_fabric_judge(&look);
         gpu_processes_judge(&gpu->processes[i], &gpu->tree, one->process, one->processes, &look);
-        gpu->alone[i] = one->processes == 1 ? one->process[0].pid : 0;
+        gpu_xids_judge(&gpu->xids[i], one->process, one->processes, &look);
     }
     gpu->answer.has_links = false;
     gpu_list_judge(&gpu->list, now, report);
@@ -434,7 +378,7 @@ static int gpu_read(void *state, const struct sense_now *now, struct sense_repor
     if (result == 0)
         return 0;
     gpu->asked_ns = now->mono_ns;
-    if (gpu_child_ask(&gpu->child) < 0) {
+    if (gpu_child_ask(&gpu->child, ++gpu->asked % ALL_EVERY == 0) < 0) {
         gpu_fail(gpu, ENDED);
         return gpu_silent(gpu, now, report);
     }

@@ -17,17 +17,17 @@
 
 #include "core/clean.h"
 #include "core/err.h"
+#include "core/time.h"
 
 #define CHILD_FD 3 /* the only descriptor of the child beside the standard ones */
 #define CLOSE_WAIT_MS 50
-#define LINKS_EVERY 10 /* answers */
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
 
 /* ---- in the child ---- */
 
-static void child_look(struct nvml *nvml, bool links, struct gpu_answer *answer)
+static void child_look(struct nvml *nvml, bool all, struct gpu_answer *answer)
 {
     struct nvml_identity identity;
     struct err err = { "" };
@@ -44,10 +44,13 @@ static void child_look(struct nvml *nvml, bool links, struct gpu_answer *answer)
         }
         if (gpu->result == 0)
             gpu->processes = (unsigned)MAX(nvml_processes_read(nvml, i, gpu->process), 0);
-        if (gpu->result == 0 && links)
+        if (gpu->result == 0 && all) {
             gpu->links = nvml_links_read(nvml, i, gpu->link);
+            nvml_activity_read(nvml, i, &gpu->sample);
+        }
     }
-    answer->has_links = links;
+    answer->has_links = all;
+    answer->read_ns = time_mono_ns();
     if (answer->result == 0)
         answer->events = nvml_events_read(nvml, answer->count, answer->event, EVENTS_MAX);
     snprintf(answer->why, sizeof(answer->why), "%.119s", err.text);
@@ -70,8 +73,7 @@ __attribute__((noreturn)) static void child_run(int fd, const char *library)
     struct gpu_answer answer = { 0 };
     struct nvml *nvml = NULL;
     struct err err = { "" };
-    unsigned answers = 0;
-    char request;
+    char all = 1;
 
     if (!child_isolate(fd))
         _exit(1);
@@ -80,11 +82,11 @@ __attribute__((noreturn)) static void child_run(int fd, const char *library)
     do {
         if (nvml) {
             answer = (struct gpu_answer){ 0 };
-            child_look(nvml, answers++ % LINKS_EVERY == 0, &answer);
+            child_look(nvml, all, &answer);
         }
         if (send(CHILD_FD, &answer, sizeof(answer), MSG_NOSIGNAL) != sizeof(answer))
             _exit(1);
-    } while (nvml && recv(CHILD_FD, &request, 1, 0) == 1);
+    } while (nvml && recv(CHILD_FD, &all, 1, 0) == 1);
     _exit(0);
 }
 
@@ -119,9 +121,11 @@ int gpu_child_start(struct gpu_child *child, const char *library)
     return 0;
 }
 
-int gpu_child_ask(struct gpu_child *child)
+int gpu_child_ask(struct gpu_child *child, bool all)
 {
-    return send(child->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -EIO;
+    char request = (char)all;
+
+    return send(child->fd, &request, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 0 : -EIO;
 }
 
 /* The library may have written anywhere in the memory of that process. */

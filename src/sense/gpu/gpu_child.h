@@ -27,8 +27,9 @@ struct gpu_report {
 struct gpu_answer {
     unsigned count;
     int result;
+    int64_t read_ns; /* monotonic */
     char why[120];
-    bool has_links; /* these take long to read, so not every answer has them */
+    bool has_links; /* these and activity take long to read, so not every answer has them */
     unsigned events;
     struct nvml_event event[EVENTS_MAX];
     struct gpu_report gpu[GPUS_MAX];
@@ -39,9 +40,10 @@ struct gpu_child {
     int pidfd; /* -1: there is none */
 };
 
-/* Its first answer comes without a request.  -errno. */
+/* Its first answer comes without a request, and has all there is.  -errno. */
 int gpu_child_start(struct gpu_child *child, const char *library);
-int gpu_child_ask(struct gpu_child *child); /* -errno: it ended */
+/* `all`: with links and activity, too, which take longer.  -errno: it ended. */
+int gpu_child_ask(struct gpu_child *child, bool all);
 /* 1: answered, and every count and text is within its bounds; 0: not yet; -errno: it ended, or sent something else. */
 int gpu_child_receive(struct gpu_child *child, struct gpu_answer *answer, int wait_ms);
 void gpu_child_kill(struct gpu_child *child);

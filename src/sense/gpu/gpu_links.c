@@ -1,4 +1,4 @@
-/* gpu_links.c - NVLinks of a GPU: state, speed, errors.
+/* gpu_links.c - NVLinks of a GPU: state, speed, errors, and the switches that they lead to.
  *
  * A link that was never up is not in use, and no fault.
  *
@@ -80,5 +80,44 @@ void gpu_links_judge(struct gpu_links *links, const struct gpu_look *look)
             finding.action = ACTION_INSPECT;
             sense_hold(look->report, &finding);
         }
+    }
+}
+
+#define FABRIC_CODE 1000 /* behind the numbers of links */
+
+void gpu_fabric_judge(const struct gpu_look *look)
+{
+    static const struct {
+        int64_t bit;
+        uint8_t severity;
+        const char *what;
+    } parts[] = {
+        { NVML_FABRIC_ACCESS_TIMEOUT, FINDING_ERROR,
+          "accesses through the NVLink switches time out" },
+        { NVML_FABRIC_ROUTE_UNHEALTHY, FINDING_ERROR,
+          "its route through the NVLink switches is unhealthy" },
+        { NVML_FABRIC_DEGRADED_BANDWIDTH, FINDING_WARN,
+          "its bandwidth to the NVLink switches is degraded" },
+    };
+    int64_t error = gpu_look_value(look, NVML_FABRIC_ERROR);
+    int64_t health = gpu_look_value(look, NVML_FABRIC_HEALTH);
+    struct finding finding;
+
+    if (error > 0) {
+        finding = sense_finding(look->now, FINDING_NVLINK, FINDING_CLASS_FABRIC, FINDING_ERROR,
+                                look->device, "GPU %s did not join the NVLink switches (NVML %lld)",
+                                look->device, (long long)error);
+        finding.code = FABRIC_CODE;
+        finding.action = ACTION_RESET_GPU;
+        sense_hold(look->report, &finding);
+    }
+    for (size_t i = 0; health > 0 && i < COUNT(parts); i++) {
+        if (!(health & parts[i].bit))
+            continue;
+        finding = sense_finding(look->now, FINDING_NVLINK, FINDING_CLASS_FABRIC, parts[i].severity,
+                                look->device, "GPU %s: %s", look->device, parts[i].what);
+        finding.code = FABRIC_CODE + (uint32_t)parts[i].bit;
+        finding.action = ACTION_INSPECT;
+        sense_hold(look->report, &finding);
     }
 }

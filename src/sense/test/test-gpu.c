@@ -40,11 +40,15 @@ static char script[] = "/tmp/test-gpu-XXXXXX";
 
 static void play(const char *text)
 {
-    FILE *file = fopen(script, "we");
+    char fresh[PATH_MAX];
+    FILE *file;
 
+    snprintf(fresh, sizeof(fresh), "%s.new", script); /* the library may read it now */
+    file = fopen(fresh, "we");
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
+    assert_int_equal(rename(fresh, script), 0);
 }
 
 static void sink(void *user, const struct finding *finding, uint32_t line)
@@ -78,8 +82,9 @@ static char root[] = "/tmp/test-gpu-root-XXXXXX";
 /* A node whose kernel log cannot be read, or one with `log`; its pid namespace is the host's. */
 static void root_make(bool log)
 {
-    static const char *const folders[] = { "proc", "proc/self", "proc/self/ns", "proc/4242",
-                                           "dev",  "usr",       "usr/lib" };
+    static const char *const folders[] = { "proc",      "proc/self", "proc/self/ns",
+                                           "proc/4242", "proc/4243", "proc/4244",
+                                           "dev",       "usr",       "usr/lib" };
     char path[128], target[PATH_MAX];
 
     for (size_t i = 0; i < COUNT(folders); i++) {
@@ -131,6 +136,44 @@ static void a_gpu_that_is_gone_is_found_and_its_number_is_anothers(void **state)
     assert_int_equal(turn(&stage, 200), 1); /* and no new errors of memory */
     assert_string_equal(stage.found[0].text, "the driver does not list GPU 0000:3b:00 any more");
     assert_int_equal(turn(&stage, 3), 0);
+    sense_destroy(stage.sense);
+}
+
+/* Asked at any moment, the driver says that nothing slows it. */
+static void a_gpu_that_is_slowed_between_two_looks_is_found(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    play("nvml.count value 1\nnvml.0.slowed-by-heat value 1000000\nnvml.0.gpm-2 value 97\n");
+    stage_begin(&stage);
+    assert_int_equal(turn(&stage, 15), 0);
+    play("nvml.count value 1\nnvml.0.slowed-by-heat value 900000000\nnvml.0.gpm-2 value 97\n");
+    assert_int_equal(turn(&stage, 200), 1);
+    assert_int_equal(stage.found[0].kind, FINDING_GPU_CLOCK);
+    assert_int_equal(stage.found[0].severity, FINDING_WARN);
+    assert_non_null(strstr(stage.found[0].text, "too hot, slowed 100 % of the time"));
+    assert_non_null(strstr(stage.found[0].text, "SMs active 97 %"));
+    assert_int_equal(turn(&stage, 30), 0);
+    sense_destroy(stage.sense);
+}
+
+static void a_gpu_that_left_the_switches_is_found(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    play("nvml.count value 4\nnvml.0.fabric-state value 0\nnvml.1.fabric-state value 2\n");
+    stage_begin(&stage);
+    assert_int_equal(turn(&stage, 5), 0); /* none there, and one that starts */
+    play("nvml.count value 4\nnvml.2.fabric-error value 3\nnvml.3.fabric-health value 0x41\n");
+    assert_int_equal(turn(&stage, 200), 3);
+    assert_string_equal(stage.found[0].text,
+                        "GPU 0000:12:00 did not join the NVLink switches (NVML 3)");
+    assert_string_equal(stage.found[1].text,
+                        "GPU 0000:13:00: accesses through the NVLink switches time out");
+    assert_int_equal(stage.found[2].severity, FINDING_WARN);
+    assert_int_equal(turn(&stage, 5), 0);
     sense_destroy(stage.sense);
 }
 
@@ -359,7 +402,17 @@ static void an_xid_without_a_kernel_log_names_the_process_of_its_gpu(void **stat
          "nvml.1.xid value 13 times 1\n");
     assert_int_equal(turn(&stage, 100), 1);
     assert_int_equal(stage.found[0].code, 13);
-    assert_int_equal(stage.found[0].pid, 0); /* of two processes nobody knows which */
+    assert_int_equal(stage.found[0].pid, 0); /* of two processes nobody knows which, */
+    assert_int_equal(turn(&stage, 5), 0);
+    play("nvml.count value 2\nnvml.1.processes text 4242 40000000000\n");
+    assert_int_equal(turn(&stage, 100), 1); /* until one of them is gone */
+    assert_int_equal(stage.found[0].code, 13);
+    assert_int_equal(stage.found[0].pid, 4243);
+    play("nvml.count value 2\nnvml.1.processes text 4242 1 4243 1 4244 1\nnvml.1.xid value 31 "
+         "times 1\n");
+    assert_int_equal(turn(&stage, 100), 1);
+    play("nvml.count value 2\nnvml.1.processes text 4242 1\n");
+    assert_int_equal(turn(&stage, 50), 0); /* two went at once */
     sense_destroy(stage.sense);
 }
 
@@ -481,6 +534,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpu_that_is_gone_is_found_and_its_number_is_anothers),
+        cmocka_unit_test(a_gpu_that_is_slowed_between_two_looks_is_found),
+        cmocka_unit_test(a_gpu_that_left_the_switches_is_found),
         cmocka_unit_test(healthy_gpus_are_silent),
         cmocka_unit_test(a_slowed_a_worn_and_a_lost_gpu_are_found),
         cmocka_unit_test(new_memory_errors_are_counted),

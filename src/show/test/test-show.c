@@ -412,6 +412,20 @@ static void every_kind_and_layer_says_what_to_do(void **state)
     assert_non_null(verdict_advice(&(struct verdict){ .kind = 200, .layer = 200 }));
 }
 
+static void a_stopped_rank_is_to_be_let_go_on(void **state)
+{
+    struct verdict verdict = { .kind = VERDICT_HANG,
+                               .rank_count = 1,
+                               .cause = "stopped by a signal: in main (a.py:3)" };
+    const char *text = verdict_advice(&verdict);
+
+    (void)state;
+    assert_non_null(strstr(text, "kill -CONT"));
+    assert_true(strlen(text) < 240);
+    verdict.kind = VERDICT_CRASH;
+    assert_null(strstr(verdict_advice(&verdict), "kill -CONT"));
+}
+
 static void advice_speaks_of_a_named_rank_only_if_there_is_one(void **state)
 {
     static const unsigned kinds[] = { VERDICT_HANG, VERDICT_CRASH, VERDICT_CORRUPTION };
@@ -683,6 +697,7 @@ int main(void)
         cmocka_unit_test(time_that_is_lost_without_a_cause_is_not_called_nothing),
         cmocka_unit_test(an_account_says_what_could_not_be_seen),
         cmocka_unit_test(every_kind_and_layer_says_what_to_do),
+        cmocka_unit_test(a_stopped_rank_is_to_be_let_go_on),
         cmocka_unit_test(advice_speaks_of_a_named_rank_only_if_there_is_one),
         cmocka_unit_test(a_brief_is_what_evidence_and_what_to_do),
         cmocka_unit_test(what_stops_the_job_comes_first),

@@ -132,12 +132,14 @@ static void a_set_is_compared_in_any_order(void **state)
 static void a_text_that_is_no_configuration_is_refused(void **state)
 {
     static const char twice[] = "SLURM_VERSION = 22.05.8\nKillWait = 5 sec\nKillWait = 90 sec\n";
-    struct slurm_wanted wanted;
+    struct slurm_wanted wanted = { .state = SLURM_WANT_TAKEN };
     char value[8];
 
     (void)state;
     assert_int_equal(slurm_config_compare("busy\n", 5, "/d", &slurm_wants[0], &wanted, NULL),
                      -EBADMSG);
+    assert_int_equal(wanted.state, SLURM_WANT_TAKEN);
+    assert_null(wanted.want);
     assert_int_equal(slurm_config_value(twice, sizeof(twice) - 1, "KillWait", value, sizeof(value)),
                      -EBADMSG);
     assert_int_equal(slurm_config_value("Key = 123456789\n", 16, "Key", value, sizeof(value)),

@@ -1,5 +1,8 @@
 /* channel.c - frames over a socket, with deadlines.
  *
+ * Both ends of a channel wait for one message at a time, in a process that has nothing else to do meanwhile: so they poll their one socket
+ * and need no loop (base/loop.h).
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/fabric/channel.h"

@@ -2,7 +2,7 @@
  *
  * A frame is a header of 16 bytes (magic, version, type, size, number), a body, and an HMAC-SHA256 of both.  The token never
  * crosses the network: each side sends 16 random bytes, and the key of the session is an HMAC of both with the token.
- * A frame that was changed, repeated, left out or sent back to its sender does not verify.  docs/fabric.md has the bytes.
+ * A frame that was changed, repeated, left out or sent back to its sender does not verify.  docs/fabric-format.md has the bytes.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -29,6 +29,7 @@
 #define FABRIC_STREAMS 8
 #define FABRIC_FLOWS (FABRIC_RAILS * FABRIC_STREAMS)
 #define FABRIC_NAME 64
+#define FABRIC_TEXT 304 /* NCCL's id in hexadecimal, and two numbers */
 
 enum fabric_type {
     FABRIC_HELLO = 1, /* worker: nonce; not authenticated */
@@ -56,6 +57,7 @@ struct fabric_flow { /* fields that a type does not use are 0 */
 enum fabric_tool {
     FABRIC_TCP,
     FABRIC_PERFTEST, /* ib_write_bw and ib_write_lat */
+    FABRIC_NCCL,     /* its send and receive, between GPUs */
     FABRIC_TOOLS
 };
 
@@ -63,7 +65,8 @@ struct fabric_message {
     uint16_t type;
     uint32_t tool; /* of RECEIVE, SEND and what answers them */
     unsigned char nonce[FABRIC_NONCE];
-    char node[FABRIC_NAME], text[160];
+    char node[FABRIC_NAME];
+    char text[FABRIC_TEXT];   /* of REFUSED; of READY and SEND what NCCL needs */
     int64_t time_ns, wait_ns; /* of each flow; for a connection */
     uint64_t rate, bytes;     /* of each flow, at most: bytes a second, bytes */
     uint32_t pings, flows;

@@ -1,5 +1,8 @@
 /* fabric_run.c - the workers of a test: connects to them, gives out the rounds and collects the rates.
  *
+ * A round is a sequence: ask all, wait for all or the deadline, go on.  With callbacks of a loop (base/loop.h) that order would be spread over
+ * states; with poll() it reads as it happens.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/fabric/fabric_run.h"
@@ -16,6 +19,7 @@
 #include "core/clean.h"
 #include "core/text.h"
 #include "core/time.h"
+#include "verify/fabric/nccl_pair.h"
 
 #define ANSWER_NS (5 * NS_PER_S) /* beyond what a transfer may take */
 #define CONNECT_NS (5 * NS_PER_S)
@@ -186,7 +190,11 @@ static void fabric_node_readable(const struct fabric_run *run, struct fabric_nod
         fabric_node_skip(node, false, err.text);
 }
 
-/* One wait for all that still owe an answer.  False: nobody does, or it is too late. */
+/* One wait for all that still owe an answer.  False: none does, or it is too late.
+ *
+ * poll() and not base/loop.h: a turn ends at its deadline with whatever has answered, and a node has one descriptor that waits
+ * for either a connection or an answer.
+ */
 static bool fabric_run_turn(struct fabric_run *run, struct pollfd *polls, int64_t until_ns)
 {
     nfds_t count = 0;
@@ -436,12 +444,19 @@ static void fabric_flows_ask(const struct fabric_run *run, const struct fabric_n
     for (uint32_t i = 0; i < ret->flows; i++)
         ret->flow[i] = (struct fabric_flow){ .rail = i % rails };
     ret->tool = settings->tool;
+    ret->text[0] = '\0';
     ret->time_ns = settings->time_ns;
     ret->wait_ns = settings->wait_ns;
     ret->pings = settings->pings;
     ret->rate = (uint64_t)rate;
     /* A quarter more than the time takes: the receiver ends it, the sender must not end before. */
     ret->bytes = (uint64_t)(rate * (double)settings->time_ns / 1e9 * 1.25) + 65536;
+}
+
+/* That driver and NCCL take before a transfer begins. */
+static int64_t fabric_nccl_ns(const struct fabric_run *run)
+{
+    return run->settings.tool == FABRIC_NCCL ? NCCL_PAIR_START_NS : 0;
 }
 
 static int fabric_turn_prepare(struct fabric_run *run, const struct fabric_turn *turn,
@@ -457,7 +472,7 @@ static int fabric_turn_prepare(struct fabric_run *run, const struct fabric_turn 
         asked->type = FABRIC_RECEIVE;
         fabric_node_ask(receiver, asked, FABRIC_READY);
     }
-    return fabric_run_collect(run, time_mono_ns() + ANSWER_NS);
+    return fabric_run_collect(run, time_mono_ns() + ANSWER_NS + fabric_nccl_ns(run));
 }
 
 static void fabric_turn_start(struct fabric_run *run, const struct fabric_turn *turn,
@@ -472,6 +487,7 @@ static void fabric_turn_start(struct fabric_run *run, const struct fabric_turn *
             continue;
         fabric_flows_ask(run, sender, receiver, asked);
         asked->type = FABRIC_SEND;
+        memcpy(asked->text, receiver->answer->text, sizeof(asked->text));
         for (uint32_t f = 0; f < asked->flows && f < receiver->answer->flows; f++) {
             asked->flow[f].port = receiver->answer->flow[f].port;
             memcpy(asked->flow[f].address, receiver->rail[asked->flow[f].rail],
@@ -507,7 +523,8 @@ static void fabric_turn_stop(struct fabric_run *run, const struct fabric_turn *t
 static int fabric_turn_collect(struct fabric_run *run, const struct fabric_turn *turn)
 {
     CLEAN(free_clean) struct pollfd *polls = calloc(run->nodes + 1, sizeof(*polls));
-    int64_t until = time_mono_ns() + 2 * run->settings.wait_ns + run->settings.time_ns + ANSWER_NS;
+    int64_t until = time_mono_ns() + 2 * run->settings.wait_ns + run->settings.time_ns + ANSWER_NS +
+                    fabric_nccl_ns(run);
 
     if (run->settings.tool == FABRIC_PERFTEST) /* two programs for each rail, one after the other */
         until += (int64_t)run->shape.rails * 2 *

@@ -2,6 +2,7 @@
  *
  * A connection that has not shown the token in time is closed, and cannot keep others away: each has a process of its own, and when
  * there are too many, the address with the most connections loses one.
+ * Such a process does one thing after the other and waits for that alone, so it polls and has no loop of its own (channel.c, flow.c).
  * Who holds the lock on an unnamed file is the one test at a time.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -28,6 +29,7 @@
 #include "core/time.h"
 #include "verify/fabric/channel.h"
 #include "verify/fabric/flow.h"
+#include "verify/fabric/nccl_pair.h"
 #include "verify/fabric/perftest_run.h"
 
 #define CHILDREN_MAX 64
@@ -173,6 +175,43 @@ static int serve_perftest(struct fabric_worker *worker, struct fabric_message *a
     return serve_say(worker, &done);
 }
 
+/* The receiver answers with what the sender needs, before both begin. */
+static int serve_nccl_pair(struct fabric_worker *worker, struct fabric_message *asked,
+                           struct nccl_transfer *pair, struct fabric_message *done, struct err *err)
+{
+    int result = nccl_pair_start(asked, worker->settings->shared_gpus, pair, err);
+
+    if (result == 0 && asked->type == FABRIC_RECEIVE) {
+        result = nccl_pair_id(pair, worker->channel.fd, time_mono_ns() + NCCL_PAIR_START_NS,
+                              asked->text, sizeof(asked->text), err);
+        asked->type = FABRIC_READY;
+        if (result == 0)
+            result = serve_say(worker, asked);
+        asked->type = FABRIC_RECEIVE;
+    }
+    return result < 0 ? result : nccl_pair_measure(pair, asked, worker->channel.fd, done, err);
+}
+
+static int serve_nccl(struct fabric_worker *worker, struct fabric_message *asked)
+{
+    struct fabric_message done = { .type = FABRIC_DONE, .tool = FABRIC_NCCL };
+    struct nccl_transfer pair = { .fd = -1 };
+    struct err err = { "" };
+    int result;
+
+    if (!worker->settings->nccl)
+        return serve_refuse(worker, "this worker does not use NCCL; see --nccl");
+    if (!serve_bound(worker, asked))
+        return serve_refuse(worker, "the limits of this node allow no further transfer");
+    result = serve_nccl_pair(worker, asked, &pair, &done, &err);
+    nccl_pair_end(&pair);
+    for (uint32_t i = 0; i < done.flows; i++)
+        serve_charge(worker, done.flow[i].bytes);
+    if (result < 0)
+        return serve_refuse(worker, err.text[0] ? err.text : strerror(-result));
+    return serve_say(worker, &done);
+}
+
 static int serve_messages(struct fabric_worker *worker)
 {
     struct fabric_message message;
@@ -185,6 +224,7 @@ static int serve_messages(struct fabric_worker *worker)
         if (message.type != FABRIC_RECEIVE && message.type != FABRIC_SEND)
             return serve_refuse(worker, "an unexpected message");
         result = message.tool == FABRIC_PERFTEST ? serve_perftest(worker, &message)
+                 : message.tool == FABRIC_NCCL   ? serve_nccl(worker, &message)
                                                  : serve_flows(worker, &message);
     }
     return result;

@@ -17,6 +17,8 @@ struct fabric_serve_settings {
     uint64_t rate;                           /* bytes a second of all flows together, at most */
     int64_t time_ns;                         /* of a flow, at most */
     char perftest[256];                      /* directory of its programs; "": they are not run */
+    bool nccl;                               /* tests may use NCCL on the GPUs of this node */
+    bool shared_gpus;                        /* also on those that others use */
     uint64_t bytes;                          /* of a test, sent and received, at most */
 };
 

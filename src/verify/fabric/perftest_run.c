@@ -1,5 +1,7 @@
 /* perftest_run.c - perftest's programs as children, without a shell and with a deadline.
  *
+ * It waits for one program or for the word of the test, and for nothing else: it polls both and needs no loop (base/loop.h).
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "verify/fabric/perftest_run.h"

@@ -32,7 +32,8 @@ struct gpu_devices {
     struct library *library;
     struct cuda cuda;
     struct nvml *nvml;
-    int driver; /* CUDA's version, such as 13000 */
+    int driver;  /* CUDA's version, such as 13000 */
+    bool shared; /* also those that somebody uses; false at first */
     unsigned count;
     struct gpu_device gpu[GPUS_MAX];
 };

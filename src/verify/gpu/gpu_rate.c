@@ -3,6 +3,9 @@
  * To the others it copies over NVLink where there is one, else over PCIe: the best of its partners counts, since those on another
  * socket are farther away.  GPUs that cannot access each other's memory copy through the host, which says nothing, and are left out.
  *
+ * Over PCIe it is measured from the memory of each NUMA node: the rates of its own node count as those of the GPU, and the slowest
+ * of the others is a value of its own, since data that comes from there crosses the link between the sockets.
+ *
  * A rate is compared with the profile, and with the other GPUs of the machine: of three or more of one model the slow one is named
  * without a profile.  GPUs are measured one after the other, so that none takes the rate of another.
  *
@@ -15,36 +18,37 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "judge/median.h"
 #include "verify/checks.h"
 #include "verify/gpu/gpu_devices.h"
+#include "verify/gpu/numa_nodes.h"
 #include "verify/measured.h"
 
 #define COPY_BYTES ((size_t)256 << 20)
 #define FREE_SHARE 4 /* of what is free, each of two buffers may use one part in so many */
 #define PEER_BYTES ((size_t)64 << 20) /* there are many pairs */
 #define COPIES 8
-#define PEERS_MIN 3
-#define SLOW_SHARE 0.85 /* of the median of the GPUs: they differ by a few percent */
-#define FAILED_SHARE                                                                               \
-    0.5         /* half is no spread: a link of half the lanes, or a memory stack that is gone */
-#define TRIES 3 /* the best counts: clocks rise with the first copies */
+#define NEAR_SHARE 0.85 /* rates from one place to another differ by a few percent */
+#define TRIES 3         /* the best counts: clocks rise with the first copies */
 
 enum rate_kind {
     RATE_MEMORY,
     RATE_TO,
     RATE_FROM,
     RATE_PEER, /* needs two GPUs at once */
+    RATE_FAR_TO,
+    RATE_FAR_FROM,
     RATES
 };
 
-static const char *const rate_names[RATES] = { "gpu-memory-rate", "pcie-to-gpu", "pcie-from-gpu",
-                                               "gpu-to-gpu" };
+static const char *const rate_names[RATES] = { "gpu-memory-rate", "pcie-to-gpu",
+                                               "pcie-from-gpu",   "gpu-to-gpu",
+                                               "pcie-to-gpu-far", "pcie-from-gpu-far" };
 
 struct rate_gpu {
     struct gpu_device *device;
     bool known, open;
     double gb[RATES]; /* GB/s; 0: not measured */
+    int near, far[2]; /* numbers of NUMA nodes: its own, and the slowest others; -1: not known */
     uint64_t buffer;  /* while GPUs copy to each other */
 };
 
@@ -160,14 +164,74 @@ static void rate_buffers_close(struct gpu_device *gpu, struct rate_buffers *buff
     }
 }
 
-static int rate_gpu_measure(struct gpu_device *gpu, struct rate_gpu *ret, struct err *err)
+/* From the memory of one NUMA node, and with it in the memory of the GPU. */
+static int rate_kinds_measure(struct gpu_device *gpu, double gb[RATES], struct err *err)
 {
     struct rate_buffers buffers = { .host = MAP_FAILED };
     int result = rate_buffers_open(gpu, &buffers, err);
 
     for (unsigned kind = 0; kind < RATE_PEER && result == 0; kind++)
-        result = rate_best(gpu, &buffers, kind, &ret->gb[kind], err);
+        result = rate_best(gpu, &buffers, kind, &gb[kind], err);
     rate_buffers_close(gpu, &buffers);
+    return result;
+}
+
+/* The slowest of the nodes that are not its own. */
+static void rate_far(struct rate_gpu *ret, int number, const double gb[RATES])
+{
+    for (unsigned way = 0; way < 2; way++) {
+        double *far = &ret->gb[RATE_FAR_TO + way];
+
+        if (*far > 0 && *far <= gb[RATE_TO + way])
+            continue;
+        *far = gb[RATE_TO + way];
+        ret->far[way] = number;
+    }
+}
+
+/* Its own node is that of the PCI bus; where that is not known, the one that is the fastest. */
+static int rate_nodes_measure(struct gpu_device *gpu, const struct numa_nodes *nodes,
+                              struct rate_gpu *ret, struct err *err)
+{
+    double gb[NUMA_NODES_MAX][RATES] = { { 0 } };
+    unsigned own = nodes->count;
+    int result = 0;
+
+    for (unsigned n = 0; n < nodes->count && result == 0; n++) {
+        if (numa_nodes_enter(nodes, n))
+            result = rate_kinds_measure(gpu, gb[n], err);
+        if (nodes->node[n].number == ret->near && gb[n][RATE_TO] > 0)
+            own = n;
+    }
+    numa_nodes_leave(nodes);
+    if (result < 0)
+        return result;
+    for (unsigned n = 0; n < nodes->count && ret->near < 0; n++) {
+        if (own == nodes->count || gb[n][RATE_TO] > gb[own][RATE_TO])
+            own = n;
+    }
+    for (unsigned n = 0; n < nodes->count; n++) {
+        if (gb[n][RATE_TO] <= 0)
+            continue;
+        ret->gb[RATE_MEMORY] = MAX(ret->gb[RATE_MEMORY], gb[n][RATE_MEMORY]);
+        if (n != own)
+            rate_far(ret, nodes->node[n].number, gb[n]);
+    }
+    if (own < nodes->count) {
+        ret->gb[RATE_TO] = gb[own][RATE_TO];
+        ret->gb[RATE_FROM] = gb[own][RATE_FROM];
+    }
+    return 0;
+}
+
+static int rate_gpu_measure(struct gpu_device *gpu, const struct numa_nodes *nodes,
+                            const char *root, struct rate_gpu *ret, struct err *err)
+{
+    int result;
+
+    ret->near = numa_nodes_of(root, gpu->pci);
+    result = nodes->count > 1 ? rate_nodes_measure(gpu, nodes, ret, err)
+                              : rate_kinds_measure(gpu, ret->gb, err);
     ret->known = result == 0;
     return result;
 }
@@ -275,49 +339,75 @@ static void rate_peers(const struct gpu_devices *devices, struct rate_gpu *gpu,
 
 /* ---- judging ---- */
 
-/* Beside its peers, which are measured in the same way and at the same time. */
-static void rate_compare(struct check *result, double *peer, unsigned peers)
+static bool rate_is_known(const struct rate_gpu *gpu, unsigned kind)
 {
-    double common = median_f64(peer, peers);
-
-    if (peers < PEERS_MIN || result->value >= SLOW_SHARE * common)
-        return;
-    result->state = (uint8_t)verify_worst(
-        result->state, result->value < FAILED_SHARE * common ? CHECK_FAILED : CHECK_LIMITED);
-    snprintf(result->why, sizeof(result->why), "%.1f %s, median of %u GPUs of this machine %.1f",
-             result->value, result->unit, peers, common);
-    result->has_expected = true;
-    result->expected = MAX(result->expected, SLOW_SHARE * common);
+    return gpu->known && gpu->gb[kind] > 0;
 }
 
 static void rate_report(const struct rate_gpu *gpu, unsigned count, unsigned kind,
                         const struct verify_place *place, struct verify_report *report)
 {
     for (unsigned i = 0; i < count; i++) {
+        char label[40];
         double peer[GPUS_MAX];
         unsigned peers = 0;
 
-        if (!gpu[i].known || (kind == RATE_PEER && gpu[i].gb[kind] <= 0))
+        if (!gpu[i].known || (kind >= RATE_PEER && gpu[i].gb[kind] <= 0))
             continue;
         for (unsigned j = 0; j < count; j++) {
-            if (gpu[j].known && gpu[j].gb[kind] > 0 &&
+            if (rate_is_known(&gpu[j], kind) &&
                 strcmp(gpu[i].device->name, gpu[j].device->name) == 0)
                 peer[peers++] = gpu[j].gb[kind];
         }
-        rate_compare(measured_result(report, place->profile, rate_names[kind], gpu[i].device->label,
-                                     gpu[i].gb[kind], "GB/s"),
-                     peer, peers);
+        snprintf(label, sizeof(label), "%s", gpu[i].device->label);
+        if (kind >= RATE_FAR_TO)
+            snprintf(label, sizeof(label), "%s NUMA %d", gpu[i].device->label,
+                     gpu[i].far[kind - RATE_FAR_TO]);
+        measured_compare(measured_result(report, place->profile, rate_names[kind], label,
+                                         gpu[i].gb[kind], "GB/s"),
+                         peer, peers);
     }
+}
+
+/* The memory of its own node must not be the slow one. */
+static void rate_report_near(const struct rate_gpu *gpu, struct verify_report *report)
+{
+    for (unsigned way = 0; way < 2; way++) {
+        double near = gpu->gb[RATE_TO + way], far = gpu->gb[RATE_FAR_TO + way];
+        struct check *result;
+
+        if (!gpu->known || gpu->near < 0 || near <= 0 || near >= NEAR_SHARE * far)
+            continue;
+        result = verify_result(report, CHECK_LIMITED, gpu->device->label,
+                               "%.1f GB/s from its own NUMA node %d, but %.1f GB/s from node %d",
+                               near, gpu->near, far, gpu->far[way]);
+        snprintf(result->name, sizeof(result->name), "%s", rate_names[RATE_TO + way]);
+    }
+}
+
+static void rate_report_left_out(const struct numa_nodes *nodes, struct verify_report *report)
+{
+    struct check *result;
+
+    if (!nodes->left_out)
+        return;
+    result = verify_result(report, CHECK_UNKNOWN, "",
+                           "from %u NUMA nodes nothing was measured: this process may not use "
+                           "their CPUs",
+                           nodes->left_out);
+    snprintf(result->name, sizeof(result->name), "%s", rate_names[RATE_FAR_TO]);
 }
 
 static void gpu_rate_run(const struct verify_place *place, struct verify_report *report)
 {
     static struct gpu_devices devices;
     static struct rate_gpu gpu[GPUS_MAX];
+    static struct numa_nodes nodes;
 
     memset(gpu, 0, sizeof(gpu));
     if (!gpu_devices_open(&devices, place, report))
         return;
+    numa_nodes_read(&nodes, place->root);
     for (unsigned i = 0; i < devices.count; i++) {
         struct gpu_device *device = &devices.gpu[i];
         struct err err = { "" };
@@ -325,7 +415,7 @@ static void gpu_rate_run(const struct verify_place *place, struct verify_report 
         gpu[i].device = device;
         if (!gpu_device_open(&devices, device, report))
             continue;
-        if (rate_gpu_measure(device, &gpu[i], &err) < 0)
+        if (rate_gpu_measure(device, &nodes, place->root, &gpu[i], &err) < 0)
             gpu_device_failed(device, report, &err);
         gpu_device_leave(device);
         gpu_device_close(device);
@@ -333,6 +423,9 @@ static void gpu_rate_run(const struct verify_place *place, struct verify_report 
     rate_peers(&devices, gpu, report);
     for (unsigned kind = 0; kind < RATES; kind++)
         rate_report(gpu, devices.count, kind, place, report);
+    for (unsigned i = 0; i < devices.count; i++)
+        rate_report_near(&gpu[i], report);
+    rate_report_left_out(&nodes, report);
     gpu_devices_close(&devices);
 }
 

@@ -266,11 +266,74 @@ static void a_stranger_who_connects_first_is_not_the_sender(void **state)
     }
 }
 
+/* ---- silences ---- */
+
+#define STALL_TIME_NS (400 * NS_PER_MS)
+
+/* Says who it is, sends a little, nothing for a while, and then all the rest at once. */
+static void silent_sender(uint16_t port, const unsigned char *key, int64_t silence_ns, size_t bytes)
+{
+    unsigned char challenge[FABRIC_NONCE], own[FABRIC_NONCE] = { 1 }, proof[FABRIC_MAC];
+    static unsigned char zero[1 << 20];
+    const struct timespec silence = time_spec(silence_ns);
+    int fd = stranger_connect(port);
+
+    assert_true(bytes <= sizeof(zero));
+    recv(fd, challenge, sizeof(challenge), MSG_WAITALL);
+    fabric_proof(key, "sender", challenge, own, proof);
+    send(fd, own, sizeof(own), MSG_NOSIGNAL);
+    send(fd, proof, sizeof(proof), MSG_NOSIGNAL);
+    recv(fd, proof, sizeof(proof), MSG_WAITALL);
+    send(fd, zero, 1000, MSG_NOSIGNAL);
+    nanosleep(&silence, NULL);
+    send(fd, zero, bytes, MSG_NOSIGNAL);
+    pause();
+}
+
+/* The rate that the receiver reports, in bytes per second. */
+static double flow_after_silence(int64_t silence_ns, uint64_t bytes)
+{
+    char own[1][ADDRESS_NUMBER] = { "127.0.0.1" };
+    struct fabric_message asked = { .flows = 1, .time_ns = STALL_TIME_NS, .wait_ns = WAIT_NS };
+    static struct fabric_message got;
+    struct flows in = { .flow = NULL };
+    int stop[2];
+    pid_t sender;
+
+    asked.rate = asked.bytes = UINT64_C(1) << 40;
+    memset(in.key, 7, sizeof(in.key));
+    assert_int_equal(pipe(stop), 0);
+    assert_int_equal(flows_listen(&in, &asked, own, 1, NULL), 0);
+    sender = fork();
+    if (sender == 0)
+        silent_sender(asked.flow[0].port, in.key, silence_ns, bytes);
+    assert_int_equal(flows_run(&in, stop[0], &got), 0);
+    flows_close(&in);
+    kill(sender, SIGKILL);
+    waitpid(sender, NULL, 0);
+    close(stop[0]);
+    close(stop[1]);
+    assert_int_equal(got.flow[0].error, 0);
+    assert_true(got.flow[0].ns > 0);
+    return (double)got.flow[0].bytes * 1e9 / (double)got.flow[0].ns;
+}
+
+static void what_came_after_a_silence_is_not_the_rate_of_the_link(void **state)
+{
+    const double bytes = 1 << 20, seconds = (double)STALL_TIME_NS / 1e9;
+
+    (void)state;
+    /* In all of the time came this much; no link carried more. */
+    assert_true(flow_after_silence(STALL_TIME_NS / 2, 1 << 20) <= 1.1 * bytes / seconds);
+    assert_true(flow_after_silence(STALL_TIME_NS / 4 * 3, 1 << 20) <= 1.1 * bytes / seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_that_came_at_once_have_no_rate),
         cmocka_unit_test(a_stranger_who_connects_first_is_not_the_sender),
+        cmocka_unit_test(what_came_after_a_silence_is_not_the_rate_of_the_link),
         cmocka_unit_test(a_refusal_of_a_stranger_is_not_shown),
         cmocka_unit_test(a_refusal_has_no_escape_sequences),
         cmocka_unit_test(a_rate_without_bounds_is_cut),

@@ -12,15 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "device/kernel/gpu_kernels.h"
 #include "verify/checks.h"
 #include "verify/gpu/gpu_reference.h"
+#include "verify/gpu/numa_nodes.h"
 #include "verify/machine_profile.h"
 
 #define FOUR                                                                                       \
@@ -37,14 +40,19 @@ static void gpu_test_profile_clean(struct machine_profile **profile)
 
 /* The script is read again when it changes, so a new file takes its place. */
 static uint32_t flip_sm;
+static const char *root_of_test = "";
+static unsigned gpu_stage = VERIFY_PROLOG;
+static int64_t heat_ns = 20 * NS_PER_MS;
 
 static struct verify_report gpu_run(const struct verify_check *check, const char *text)
 {
-    struct verify_place place = { .root = "",
+    struct verify_place place = { .root = root_of_test,
+                                  .nvml = root_of_test[0] ? "libnvidia-ml.so.1" : NULL,
+                                  .cuda = root_of_test[0] ? "libcuda.so.1" : NULL,
                                   .flip_sm = flip_sm,
                                   .node = "n1",
-                                  .stage = VERIFY_PROLOG,
-                                  .heat_ns = 20 * NS_PER_MS,
+                                  .stage = gpu_stage,
+                                  .heat_ns = heat_ns,
                                   .profile = profile_of_test };
     struct verify_report report = { 0 };
     char fresh[80];
@@ -58,6 +66,22 @@ static struct verify_report gpu_run(const struct verify_check *check, const char
     assert_int_equal(rename(fresh, script), 0);
     check->run(&place, &report);
     return report;
+}
+
+/* With its folders. */
+static void gpu_test_file(const char *path, const char *text)
+{
+    char folder[128];
+    FILE *file;
+
+    for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        snprintf(folder, sizeof(folder), "%.*s", (int)(at - path), path);
+        mkdir(folder, 0700);
+    }
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", text);
+    assert_int_equal(fclose(file), 0);
 }
 
 static unsigned gpu_states(const struct verify_report *report, unsigned state)
@@ -332,6 +356,109 @@ static void of_two_gpus_no_rate_is_odd(void **state)
     assert_int_equal(gpu_states(&report, CHECK_OK), 8);
 }
 
+/* A machine with two sockets: GPUs 0 and 1 are attached to node 0, the others to node 1, as the addresses of the driver say. */
+static void gpu_test_sockets(char root[static 64])
+{
+    static const char *const cpus[] = { "0", "1" };
+
+    snprintf(root, 64, "/tmp/test-gpu-numa-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    for (unsigned n = 0; n < 2; n++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/sys/devices/system/node/node%u/cpulist", root, n);
+        gpu_test_file(path, cpus[n]);
+    }
+    for (unsigned gpu = 0; gpu < 4; gpu++) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/0000:%02x:00.0/numa_node", root,
+                 0x10 + gpu);
+        gpu_test_file(path, gpu < 2 ? "0" : "1");
+    }
+}
+
+#define SOCKETS                                                                                    \
+    RATES "cpu1.cuda.0.pcie-rate value 400\ncpu1.cuda.1.pcie-rate value 400\n"                     \
+          "cpu0.cuda.2.pcie-rate value 400\ncpu0.cuda.3.pcie-rate value 400\n"
+
+static unsigned gpu_test_named(const struct verify_report *report, const char *name)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < report->count; i++)
+        count += strcmp(report->result[i].name, name) == 0;
+    return count;
+}
+
+static void pcie_is_measured_from_each_numa_node(void **state)
+{
+    struct verify_report report;
+    cpu_set_t own, after;
+    char root[64];
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    if (!CPU_ISSET(0, &own) || !CPU_ISSET(1, &own))
+        skip();
+    gpu_test_sockets(root);
+    root_of_test = root;
+    report = gpu_run(&check_gpu_rate, SOCKETS);
+    assert_int_equal(gpu_states(&report, CHECK_OK), report.count);
+    assert_int_equal(gpu_test_named(&report, "pcie-to-gpu"), 4);
+    assert_int_equal(gpu_test_named(&report, "pcie-to-gpu-far"), 4);
+    assert_int_equal(gpu_test_named(&report, "pcie-from-gpu-far"), 4);
+    for (size_t i = 0; i < report.count; i++) {
+        const struct check *result = &report.result[i];
+
+        if (strcmp(result->name, "pcie-to-gpu") == 0)
+            assert_true(result->value > 0.45 && result->value < 0.51);
+        if (strcmp(result->name, "pcie-to-gpu-far") == 0)
+            assert_true(result->value > 0.35 && result->value < 0.41);
+    }
+    /* One GPU is slow from the other socket only. */
+    report = gpu_run(&check_gpu_rate, SOCKETS "cpu1.cuda.1.pcie-rate value 240\n");
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 2);
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 1 NUMA 1", "median of 4 GPUs");
+    /* Or from its own. */
+    report = gpu_run(&check_gpu_rate, SOCKETS "cpu1.cuda.2.pcie-rate value 300\n");
+    assert_true(gpu_states(&report, CHECK_LIMITED) >= 2);
+    gpu_says(&report.result[report.count - 1], "gpu 2", "GB/s from its own NUMA node 1, but");
+    root_of_test = "";
+    /* The CPUs of this process are its own again. */
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+    assert_true(CPU_EQUAL(&own, &after));
+    /* Of a node whose CPUs it may not use it says so. */
+    root_of_test = root;
+    CPU_ZERO(&after);
+    CPU_SET(0, &after);
+    assert_int_equal(sched_setaffinity(0, sizeof(after), &after), 0);
+    report = gpu_run(&check_gpu_rate, SOCKETS);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 1);
+    assert_string_equal(gpu_first(&report, CHECK_UNKNOWN)->name, "pcie-to-gpu-far");
+    root_of_test = "";
+    tree_remove(root);
+}
+
+static void lists_of_cpus_are_read(void **state)
+{
+    static const struct {
+        const char *text;
+        int count; /* -1: no list */
+    } lists[] = { { "0-3,8", 5 }, { "7", 1 },       { "", 0 },           { "3-1", -1 },
+                  { "1,", -1 },   { "0-", -1 },     { "x", -1 },         { "1-2-3", -1 },
+                  { "5000", -1 }, { "0-5000", -1 }, { "4294967296", -1 } };
+    cpu_set_t cpus;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        bool good = numa_nodes_cpus(lists[i].text, &cpus);
+
+        assert_int_equal(good ? CPU_COUNT(&cpus) : -1, lists[i].count);
+    }
+}
+
 static void a_slow_link_to_the_other_gpus_is_named(void **state)
 {
     struct verify_report report = gpu_run(&check_gpu_rate, RATES "cuda.1.peer-rate value 1600\n");
@@ -346,6 +473,84 @@ static void a_slow_link_to_the_other_gpus_is_named(void **state)
     assert_int_equal(report.count, 12);
     report = gpu_run(&check_gpu_rate, RATES "cuda.peer-enable error 220\n");
     assert_int_equal(gpu_states(&report, CHECK_FAILED), 4); /* an error of NVLink */
+}
+
+/* ---- products of matrices ---- */
+
+#define GEMM "cublaslt.*.gflops value 8\ncuda.*.free value 2097152\ncuda.kernel-us value 1000\n"
+
+static void products_that_are_right_are_ok(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_gemm, GEMM);
+    unsigned by_library = 0;
+
+    (void)state;
+    assert_int_equal(report.count, 8);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 8);
+    for (size_t i = 0; i < report.count; i++) {
+        const struct check *result = &report.result[i];
+
+        assert_string_equal(result->unit, "TFLOP/s");
+        if (strcmp(result->name, "gpu-gemm") != 0)
+            continue;
+        by_library++;
+        assert_true(result->value > 0.007 && result->value < 0.0082);
+    }
+    assert_int_equal(by_library, 4);
+}
+
+static void a_slow_product_names_its_gpu(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.2.gflops value 6\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_LIMITED), 1);
+    assert_string_equal(gpu_first(&report, CHECK_LIMITED)->name, "gpu-gemm");
+    gpu_says(gpu_first(&report, CHECK_LIMITED), "gpu 2", "median of 4 GPUs");
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.2.gflops value 7\n");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 8);
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.2.gflops value 3\n");
+    gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 2", "median of 4 GPUs");
+}
+
+/* Elements of the first, an inner and the last row and column; the last bit of each. */
+static void one_wrong_bit_of_a_product_is_found(void **state)
+{
+    static const struct {
+        unsigned at, row;
+    } bad[] = { { 0, 0 }, { 1, 1 }, { 31119, 143 }, { 65535, 255 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char text[256], words[40];
+        struct verify_report report;
+
+        snprintf(text, sizeof(text), "%scublaslt.1.bad-number value %u\n", GEMM, bad[i].at);
+        snprintf(words, sizeof(words), "first in row %u of 256", bad[i].row);
+        report = gpu_run(&check_gpu_gemm, text);
+        assert_int_equal(gpu_states(&report, CHECK_FAILED), 1);
+        gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", words);
+        assert_int_equal(gpu_states(&report, CHECK_OK), 7); /* no rate of it by cuBLASLt */
+    }
+}
+
+static void what_cublaslt_cannot_do_is_unknown(void **state)
+{
+    struct verify_report report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.algorithms value 0\n");
+
+    (void)state;
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "has no algorithm");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4); /* the own kernel */
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.multiply error 14\n");
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    report = gpu_run(&check_gpu_gemm, GEMM "cublaslt.create error 1\n");
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 4);
+    report = gpu_run(&check_gpu_gemm, GEMM "cuda.*.free value 65536\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 0", "too little memory");
+    report = gpu_run(&check_gpu_gemm, GEMM "nvml.3.processes text 4711 1000\n");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 3", "in use by process 4711");
+    assert_int_equal(gpu_states(&report, CHECK_OK), 6);
 }
 
 /* ---- heat ---- */
@@ -392,6 +597,51 @@ static void a_gpu_that_lowers_its_clocks_is_named(void **state)
     gpu_says(gpu_first(&report, CHECK_FAILED), "gpu 1", "its hardware lowered the clocks");
     report = gpu_run(&check_gpu_heat, HEAT "nvml.1.reasons value 4\n"); /* at its power limit */
     assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+}
+
+/* GPU 2 becomes hotter in the last quarter: which look that is depends on the load of the machine, so it rises for long. */
+static void a_burn_that_ends_before_the_heat_is_steady_is_unknown(void **state)
+{
+    static const char rising[] =
+        HEAT "nvml.2.temperature value 61 after 8\nnvml.2.temperature value "
+             "63 after 14\nnvml.2.temperature value 66 after 20\n"
+             "nvml.2.temperature value 69 after 26\n";
+    struct verify_report report;
+
+    (void)state;
+    heat_ns = 600 * NS_PER_MS;
+    gpu_stage = VERIFY_BURN;
+    report = gpu_run(&check_gpu_heat, HEAT);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+    gpu_says(gpu_first(&report, CHECK_OK), "gpu 0", "under load, steady");
+    report = gpu_run(&check_gpu_heat, rising);
+    assert_int_equal(gpu_states(&report, CHECK_UNKNOWN), 1);
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 2", "still rising");
+    gpu_says(gpu_first(&report, CHECK_UNKNOWN), "gpu 2", "too short for steady heat");
+    gpu_stage = VERIFY_DEEP; /* it is not promised there */
+    report = gpu_run(&check_gpu_heat, rising);
+    assert_int_equal(gpu_states(&report, CHECK_OK), 4);
+    heat_ns = 20 * NS_PER_MS;
+    gpu_stage = VERIFY_PROLOG;
+}
+
+static void products_are_the_load_where_cublaslt_is_present(void **state)
+{
+    struct verify_report report;
+    unsigned rates = 0;
+
+    (void)state;
+    heat_ns = 3 * NS_PER_S; /* the rate of the second half */
+    report = gpu_run(&check_gpu_heat, HEAT GEMM);
+    heat_ns = 20 * NS_PER_MS;
+    assert_int_equal(report.count, 8);
+    for (size_t i = 0; i < report.count; i++) {
+        if (strcmp(report.result[i].name, "gpu-gemm-sustained") != 0)
+            continue;
+        rates++;
+        assert_true(report.result[i].value > 0.004 && report.result[i].value < 0.0085);
+    }
+    assert_int_equal(rates, 4);
 }
 
 /* ---- sums over all GPUs ---- */
@@ -459,10 +709,18 @@ int main(void)
         cmocka_unit_test(gpus_of_one_rate_are_ok),
         cmocka_unit_test(a_slow_memory_and_a_narrow_link_are_named),
         cmocka_unit_test(of_two_gpus_no_rate_is_odd),
+        cmocka_unit_test(pcie_is_measured_from_each_numa_node),
+        cmocka_unit_test(lists_of_cpus_are_read),
         cmocka_unit_test(a_slow_link_to_the_other_gpus_is_named),
+        cmocka_unit_test(products_that_are_right_are_ok),
+        cmocka_unit_test(a_slow_product_names_its_gpu),
+        cmocka_unit_test(one_wrong_bit_of_a_product_is_found),
+        cmocka_unit_test(what_cublaslt_cannot_do_is_unknown),
         cmocka_unit_test(gpus_of_one_temperature_are_ok),
         cmocka_unit_test(a_hot_gpu_is_named_if_it_uses_as_much_power),
         cmocka_unit_test(a_gpu_that_lowers_its_clocks_is_named),
+        cmocka_unit_test(a_burn_that_ends_before_the_heat_is_steady_is_unknown),
+        cmocka_unit_test(products_are_the_load_where_cublaslt_is_present),
         cmocka_unit_test(all_gpus_have_the_right_sums),
         cmocka_unit_test(a_wrong_sum_names_the_gpu_that_has_it),
         cmocka_unit_test(errors_of_nccl_and_gpus_in_use_are_unknown),

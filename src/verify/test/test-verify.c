@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -88,6 +89,30 @@ static void a_value_is_compared_with_good_nodes(void **state)
     assert_int_equal(report.result[3].state, CHECK_FAILED); /* half of it */
     assert_int_equal(report.result[4].state, CHECK_OK);
     assert_false(report.result[4].has_expected);
+    assert_non_null(strstr(report.result[4].why, "compared with nothing"));
+}
+
+static void a_latency_is_worse_the_more_it_is(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_report report = { 0 };
+
+    (void)state;
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(machine_profile_learn_value(profile, "disk-sync-latency", 2 + i * 0.01),
+                         0);
+    measured_latency(&report, profile, "disk-sync-latency", "", 0.1, "ms");
+    measured_latency(&report, profile, "disk-sync-latency", "", 4.0, "ms");
+    measured_latency(&report, profile, "disk-sync-latency", "", 4.1, "ms");
+    measured_latency(&report, profile, "disk-sync-latency", "", 400, "ms");
+    measured_latency(&report, profile, "disk-read-latency", "", 400, "ms");
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    assert_int_equal(report.result[1].state, CHECK_OK); /* twice the median is the limit */
+    assert_int_equal(report.result[2].state, CHECK_LIMITED);
+    assert_int_equal(report.result[3].state, CHECK_LIMITED); /* a node is not failed for it */
+    assert_non_null(strstr(report.result[3].why, "at most 4.040 expected"));
+    assert_int_equal(report.result[4].state, CHECK_OK);
     assert_non_null(strstr(report.result[4].why, "compared with nothing"));
 }
 
@@ -377,6 +402,8 @@ static struct looked_twice memory_looked_twice(bool passes)
     place.profile = twice.profile;
     assert_int_equal(verify_run(&place, "memory-rate", &sink, &err), 0);
     machine_profile_destroy(twice.profile);
+    if (strstr(twice.last.why, "see the limits of its control group"))
+        skip(); /* other programs had the processors, so nothing was measured */
     return twice;
 }
 
@@ -393,6 +420,75 @@ static void a_rate_that_failed_once_is_measured_again(void **state)
     assert_int_equal(twice.results, 1);
     assert_int_equal(twice.last.state, CHECK_LIMITED);
     assert_non_null(strstr(twice.last.why, "; a moment before "));
+}
+
+/* ---- mounts ---- */
+
+#define MOUNTS_GOOD                                                                                \
+    "/dev/nvme0n1p2 / ext4 rw,relatime 0 0\nproc /proc proc rw 0 0\n"                              \
+    "10.0.0.1@tcp:/fs /scratch lustre rw,flock 0 0\n/dev/loop3 /snap/core squashfs ro 0 0\n"       \
+    "systemd-1 /home autofs rw 0 0\nfiler:/home/ann /home/ann nfs4 rw 0 0\n"                       \
+    "overlay /var/lib/docker/overlay2/x overlay rw 0 0\n/dev/nvme0n1p2 /var/lib/kubelet/pods/1 "   \
+    "ext4 rw 0 0\nbob@host:/ /mnt/bob fuse.sshfs rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\n"
+
+static void mounts_write(const char *root, const char *text)
+{
+    char path[80];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/proc", root);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/proc/mounts", root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* The results on a node with these mounts, compared with a good one. */
+static struct verify_report mounts_compared(const char *text)
+{
+    char root[] = "/tmp/test-mounts-XXXXXX", path[80];
+    static struct inventory good, now;
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_report report = { 0 };
+
+    assert_non_null(mkdtemp(root));
+    mounts_write(root, MOUNTS_GOOD);
+    inventory_read(root, &good);
+    assert_int_equal(machine_profile_create(good.machine, &profile), 0);
+    for (size_t i = 0; i < good.count; i++)
+        machine_profile_learn_fact(profile, good.fact[i].name, good.fact[i].value);
+    assert_string_equal(machine_profile_fact(profile, "mount /"), "ext4 rw");
+    assert_string_equal(machine_profile_fact(profile, "mount /scratch"), "lustre rw");
+    mounts_write(root, text);
+    inventory_read(root, &now);
+    inventory_compare(&now, profile, &report);
+    snprintf(path, sizeof(path), "rm -r %s", root);
+    assert_int_equal(system(path), 0);
+    return report;
+}
+
+static void a_missing_or_read_only_file_system_is_limited(void **state)
+{
+    struct verify_report report = mounts_compared(MOUNTS_GOOD);
+
+    (void)state;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    /* Of users, containers, snaps and the automounter nothing is expected. */
+    report = mounts_compared("/dev/nvme0n1p2 / ext4 rw,relatime 0 0\n"
+                             "10.0.0.1@tcp:/fs /scratch lustre rw 0 0\nnonsense\n\n");
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    report = mounts_compared("/dev/nvme0n1p2 / ext4 rw 0 0\n");
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_LIMITED);
+    assert_string_equal(report.result[0].why,
+                        "mount /scratch: not found, the profile has lustre rw");
+    report = mounts_compared("/dev/nvme0n1p2 / ext4 ro,relatime 0 0\n"
+                             "10.0.0.1@tcp:/fs /scratch lustre rw 0 0\n");
+    assert_int_equal(report.count, 1);
+    assert_string_equal(report.result[0].why, "mount /: ext4 ro, the profile has ext4 rw");
 }
 
 /* ---- what others did meanwhile ---- */
@@ -442,6 +538,52 @@ static void a_rate_beside_other_programs_proves_nothing(void **state)
     assert_int_equal(other_load_judged(all, CHECK_LIMITED), CHECK_UNKNOWN);
     assert_int_equal(other_load_judged(all, CHECK_OK), CHECK_OK);
     assert_int_equal(other_load_judged(0, CHECK_FAILED), CHECK_FAILED);
+}
+
+/* As in a control group that has fewer processors than the machine. */
+static void a_check_that_gets_no_processor_proves_nothing(void **state)
+{
+    CLEAN(test_profile_clean) struct machine_profile *profile = NULL;
+    struct verify_place place = { .root = "/nonexistent", .node = "n1", .stage = VERIFY_PROLOG };
+    struct verify_report report = { 0 };
+    cpu_set_t own, one;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !CPU_ISSET(0, &own))
+        skip();
+    assert_int_equal(machine_profile_create("box", &profile), 0);
+    assert_int_equal(machine_profile_learn_value(profile, "memory-rate", 1e6), 0);
+    place.profile = profile;
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    check_memory_rate.run(&place, &report);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_UNKNOWN);
+    assert_non_null(strstr(report.result[0].why, "see the limits of its control group"));
+}
+
+static void cpus_that_were_not_tested_are_unknown(void **state)
+{
+    struct verify_place place = { .root = "", .node = "n1", .stage = VERIFY_QUICK };
+    struct verify_report report = { 0 };
+    cpu_set_t own, one;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !CPU_ISSET(0, &own))
+        skip();
+    CPU_ZERO(&one);
+    CPU_SET(0, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    check_cpu_math.run(&place, &report);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
+    assert_int_equal(report.count, 2);
+    assert_int_equal(report.result[0].state, CHECK_OK);
+    assert_int_equal(report.result[1].state, CHECK_UNKNOWN);
+    assert_non_null(strstr(report.result[1].why, "CPUs were not tested"));
 }
 
 static void what_is_wrong_stays_wrong_beside_other_programs(void **state)
@@ -602,11 +744,13 @@ static pid_t background_start(const char *directory)
     pid = fork();
     if (pid == 0) {
         struct err err = { "" };
+        pid_t parent = getpid();
 
         byte = (char)('0' - check_background_begin(directory, &fd, &err));
         if (byte == '0' && fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            pause();
+            if (getppid() == parent) /* else it has ended before */
+                pause();
             _exit(0);
         }
         _exit(write(ready[1], &byte, 1) == 1 && byte == '0' ? (pause(), 0) : 1);
@@ -687,9 +831,16 @@ static void a_disk_is_measured_and_nothing_is_left(void **state)
 
     (void)state;
     check_disk_rate.run(&place, &report);
-    assert_true(report.count >= 3);
-    for (size_t i = 0; i < 3; i++)
-        assert_true(report.result[i].has_value && report.result[i].value > 0);
+    assert_true(report.count >= 7);
+    for (size_t i = 0; i < 7; i++) {
+        const struct check *result = &report.result[i];
+
+        assert_true(result->has_value && result->value > 0);
+        if (strstr(result->name, "-99")) /* the median comes before it */
+            assert_true(result->value >= report.result[i - 1].value);
+    }
+    assert_string_equal(report.result[3].name, "disk-read-latency");
+    assert_string_equal(report.result[6].name, "disk-sync-latency-99");
     place.dir = "/nonexistent";
     report.count = 0;
     check_disk_rate.run(&place, &report);
@@ -703,6 +854,7 @@ int main(void)
         cmocka_unit_test(both_kernels_give_the_known_answer),
         cmocka_unit_test(one_wrong_bit_in_any_step_changes_the_answer),
         cmocka_unit_test(a_value_is_compared_with_good_nodes),
+        cmocka_unit_test(a_latency_is_worse_the_more_it_is),
         cmocka_unit_test(the_limit_is_wider_where_good_nodes_differ_more),
         cmocka_unit_test(a_profile_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_profile_is_refused_with_the_reason),
@@ -716,6 +868,9 @@ int main(void)
         cmocka_unit_test(a_driver_that_hangs_is_waited_for_once),
         cmocka_unit_test(a_rate_that_failed_once_is_measured_again),
         cmocka_unit_test(a_rate_beside_other_programs_proves_nothing),
+        cmocka_unit_test(a_missing_or_read_only_file_system_is_limited),
+        cmocka_unit_test(a_check_that_gets_no_processor_proves_nothing),
+        cmocka_unit_test(cpus_that_were_not_tested_are_unknown),
         cmocka_unit_test(what_is_wrong_stays_wrong_beside_other_programs),
         cmocka_unit_test(only_broken_parts_of_the_node_are_failures),
         cmocka_unit_test(reports_are_taken_once_and_in_their_order),

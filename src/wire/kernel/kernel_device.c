@@ -202,9 +202,13 @@ bool device_carrier(const struct kernel_scan *scan, struct kernel_event *event)
 {
     const char *at = scan->found;
     char name[KERNEL_DEVICE];
+    uint8_t kind;
 
     if (scan->boot_ns && scan->boot_ns < BOOT_NS)
         return false;
+    kind = kernel_grammar_kind(scan);
+    if (kind && kind != FINDING_NIC)
+        return false; /* disks and slots have links, too */
     if (scan_has(scan, "SATA") || scan_has(scan, "ata") || scan_has(scan, "Slot(") ||
         scan_has(scan, "usb ") || scan_has(scan, "NVRM") || scan_has(scan, "nvidia") ||
         scan_has(scan, " link down event")) /* of a virtual machine's own network */
@@ -287,6 +291,11 @@ static bool kernel_is_disk(const char *name)
            !(kernel_begins(name, "sr") && isdigit((unsigned char)name[2])) &&
            !kernel_begins(name, "ram") && !kernel_begins(name, "zram") &&
            !kernel_begins(name, "nbd");
+}
+
+bool device_matters(const char *name)
+{
+    return kernel_is_disk(name) && !kernel_is_loop(name) && !kernel_is_virtual(name);
 }
 
 /* "I/O error, dev sdb, sector 2048 ..." */

@@ -25,6 +25,7 @@ void kernel_reader_init(struct kernel_reader *reader)
 {
     memset(reader, 0, sizeof(*reader));
     assert(kernel_rule_count <= KERNEL_RULES);
+    kernel_grammar_index(reader);
     for (size_t i = kernel_rule_count; i-- > 0;) {
         uint8_t slot = kernel_slot_of(kernel_rules[i].words);
 
@@ -144,7 +145,8 @@ bool kernel_line_read(struct kernel_reader *reader, const char *line, size_t byt
             best = kernel_match_at(&scan, at, best, &event);
         inside = word;
     }
-    if (best == kernel_rule_count && !words_unlisted(&scan, &event))
+    if (best == kernel_rule_count && !words_unlisted(&scan, &event) &&
+        !kernel_grammar(&scan, &event))
         return false;
     if (!event.kind)
         return false;

@@ -17,6 +17,7 @@
 
 #define KERNEL_DEVICE 48
 #define KERNEL_CODE_NONE 0
+#define KERNEL_WORDS 2048
 
 /* What stands before the message. */
 struct kernel_prefix {
@@ -56,7 +57,9 @@ struct kernel_event {
 struct kernel_reader {
     uint16_t head[256]; /* rules by the first two characters of their words: 1 + index, 0: none */
     uint16_t next[512]; /* further rules with the same characters */
-    char gpu[KERNEL_DEVICE]; /* of the last "The NVIDIA GPU ..." line */
+    uint16_t subject[128];       /* who may begin a line, by first character: 1 + index, 0: none */
+    uint16_t word[KERNEL_WORDS]; /* of the vocabulary, by hash: 1 + index, 0: none */
+    char gpu[KERNEL_DEVICE];     /* of the last "The NVIDIA GPU ..." line */
     char sxid_device[KERNEL_DEVICE];
     uint32_t sxid_code; /* whose data lines may follow */
 };

@@ -32,6 +32,56 @@ struct kernel_rule {
 extern const struct kernel_rule kernel_rules[];
 extern const size_t kernel_rule_count;
 
+/* Bytes of the name of a process or of an interface, which may stand first in a message and hold any words. */
+#define KERNEL_NAME_MOST 15
+
+/* What a word speaks of. */
+enum {
+    WORD_TIMEOUT = 1 << 0,
+    WORD_HANG = 1 << 1,
+    WORD_RESPOND = 1 << 2,
+    WORD_NOT = 1 << 3,
+    WORD_FATAL = 1 << 4,
+    WORD_FAIL = 1 << 5,
+    WORD_ERROR = 1 << 6,
+    WORD_LOST = 1 << 7,
+    WORD_DOWN = 1 << 8,
+    WORD_RESET = 1 << 9,
+    WORD_ABORT = 1 << 10,
+    WORD_CORRUPT = 1 << 11,
+    WORD_CRASH = 1 << 12,
+    WORD_IO = 1 << 13,
+    WORD_REQUEST = 1 << 14,
+    WORD_PART = 1 << 15, /* of the machine */
+    WORD_LINK = 1 << 16,
+    WORD_START = 1 << 17,
+    WORD_HEAT = 1 << 18,
+    WORD_HIGH = 1 << 19,
+    WORD_POWER = 1 << 20,
+    WORD_GOOD = 1 << 21,
+    WORD_SOFT = 1 << 22,    /* an option, a feature, a request that is refused */
+    WORD_SETTING = 1 << 23, /* "timeout set to 30": a number, no event */
+    WORD_OFFLINE = 1 << 24,
+    WORD_READY = 1 << 25,
+    WORD_CHECK = 1 << 26, /* a checksum, a parity: what can be wrong */
+    WORD_FIRMWARE = 1 << 27,
+    WORD_RESETTING = 1 << 29,
+    WORD_LOOKUP = 1 << 28, /* what a driver asks for and can do without */
+};
+
+struct kernel_word {
+    const char *word;
+    uint32_t bits;
+};
+extern const struct kernel_word kernel_vocabulary[];
+extern const size_t kernel_vocabulary_count;
+
+/* A line that no rule knows, by its subject and its words (kernel_grammar.c). */
+bool kernel_grammar(const struct kernel_scan *scan, struct kernel_event *event);
+/* enum finding_kind of faults of whoever speaks first; 0: the grammar does not know it */
+uint8_t kernel_grammar_kind(const struct kernel_scan *scan);
+void kernel_grammar_index(struct kernel_reader *reader); /* empty before */
+
 /* Sets the part of the message that no program chose. */
 void kernel_trust(struct kernel_scan *scan);
 
@@ -57,6 +107,8 @@ bool gpu_amd(const struct kernel_scan *scan, struct kernel_event *event);
 bool gpu_init(const struct kernel_scan *scan, struct kernel_event *event);
 bool gpu_assertion(const struct kernel_scan *scan, struct kernel_event *event);
 bool gpu_link(const struct kernel_scan *scan, struct kernel_event *event);
+/* Not a floppy, an optical disk, a loop device, or an interface of containers and virtual machines. */
+bool device_matters(const char *name);
 bool device_aer(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_pci(const struct kernel_scan *scan, struct kernel_event *event);
 bool device_nic(const struct kernel_scan *scan, struct kernel_event *event);

@@ -62,6 +62,10 @@ static bool kernel_tells_of_name(const char *text, const char *end)
         { "", ": renamed from " },
         { "", ") entered " },
         { "", " forgot to set AF_INET" },
+        { "", ": potentially unexpected fatal signal " },
+        { "", "): drop_caches: " },
+        { "", " calls setitimer() with " },
+        { "", " sent an empty control message " },
         { "cgroup: ", " created nested cgroup " },
         { "XFS: ", ") possible memory allocation " },
         { "x86/split lock detection: #", "_lock trap " },
@@ -143,8 +147,21 @@ static const char *kernel_name_begin(const char *text, const char *end, bool of_
     return first;
 }
 
+/* "WARNING: Pool 'tank' has encountered ...": what follows the name, which has no quotes; NULL: another sentence. */
+static const char *kernel_pool_end(const char *text, const char *end)
+{
+    static const char words[] = "WARNING: Pool '";
+    const char *quote =
+        kernel_begins(text, end, words)
+            ? memchr(text + sizeof(words) - 1, '\'', (size_t)(end - text) - (sizeof(words) - 1))
+            : NULL;
+
+    return quote ? quote + 1 : NULL;
+}
+
 void kernel_trust(struct kernel_scan *scan)
 {
+    const char *pool = kernel_pool_end(scan->text, scan->end);
     const char *text = scan->text, *end = scan->end;
     const char *process = kernel_process_end(text, end);
     const char *oom = scan_find(text, MIN(end, text + NAME_MOST), " invoked oom-killer");
@@ -164,4 +181,8 @@ void kernel_trust(struct kernel_scan *scan)
     scan->trust_to = MIN(scan->trust_to, kernel_name_begin(text, end, process != NULL));
     if (kernel_begins(text, end, "traps: "))
         scan->trust_to = text + 1;
+    if (pool) {
+        scan->trust_from = pool;
+        scan->trust_to = end;
+    }
 }

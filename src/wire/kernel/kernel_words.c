@@ -21,11 +21,16 @@ struct kernel_words {
     const char *innocent[WORDS_MAX]; /* and none of these */
 };
 
-static bool words_any_to(const struct kernel_scan *scan, const char *end,
+/* One of the words, which ends behind `least`. */
+static bool words_any_in(const struct kernel_scan *scan, const char *least, const char *end,
                          const char *const words[WORDS_MAX])
 {
     for (size_t i = 0; i < WORDS_MAX && words[i] && scan->after < end; i++) {
-        if (scan_find(scan->after, end, words[i]))
+        const char *at = scan->after;
+
+        while ((at = scan_find(at, end, words[i])) && at + strlen(words[i]) <= least)
+            at++;
+        if (at)
             return true;
     }
     return false;
@@ -34,13 +39,13 @@ static bool words_any_to(const struct kernel_scan *scan, const char *end,
 /* Where a name stands, its words say nothing about a failure. */
 static bool words_any(const struct kernel_scan *scan, const char *const words[WORDS_MAX])
 {
-    return words_any_to(scan, MIN(scan->end, scan->trust_to), words);
+    return words_any_in(scan, scan->text + KERNEL_NAME_MOST, MIN(scan->end, scan->trust_to), words);
 }
 
 static bool words_failed(const struct kernel_scan *scan, const struct kernel_words *words)
 {
     return scan->found == scan->text && words_any(scan, words->failed) &&
-           !words_any_to(scan, scan->end, words->innocent);
+           !words_any_in(scan, scan->text, scan->end, words->innocent);
 }
 
 /* "ena 0000:00:03.0 eth0: tx_timeout: 1": drivers print their counters after a reset. */
@@ -352,9 +357,10 @@ bool words_hba(const struct kernel_scan *scan, struct kernel_event *event)
                                                  "/CRIT)",
                                                  "/FATAL)",
                                                  "/DEAD)",
-                                                 " failure at " },
+                                                 " failure at ",
+                                                 "sending diag reset" },
                                                { "SUCCESS", "success", "uccessfully", "completed",
-                                                 " set to", "imeout value" } };
+                                                 " set to", "imeout value", "FW provided" } };
 
     if (!words_failed(scan, &words))
         return false;
@@ -411,8 +417,9 @@ bool words_nvme(const struct kernel_scan *scan, struct kernel_event *event)
     static const struct kernel_words words = {
         { " timeout", "failed", "Failed", " lost", "resetting controller due to", "rejecting",
           "shutdown incomplete", "request disconnect", "genctr mismatch" },
-        { "timeout set to", "APST", "ANA", "CMB", "Property ", "smart log", "effects log",
-          "host memory buffer", "Abort status", "AEN", "nvmet", "UUID", "lockdown", "hwmon" }
+        { "timeout set to", "Arbitration", "APST", "ANA", "CMB", "Property ", "smart log",
+          "effects log", "host memory buffer", "Abort status", "AEN", "nvmet", "UUID", "lockdown",
+          "hwmon" }
     };
 
     return words_failed(scan, &words) && device_nvme(scan, event);

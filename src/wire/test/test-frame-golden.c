@@ -517,6 +517,7 @@ static void put_payload(struct buf *out, uint16_t type)
 #define TYPED_FILE 5
 #define CREW_FILE 9
 #define QUORUM_FILE 10
+#define LIFE_FILE 11
 
 static struct fact_shape shape_of(int file)
 {
@@ -533,12 +534,16 @@ static void put_later(struct buf *out, uint16_t type, int file)
 {
     struct fact_shape shape = shape_of(file);
     struct decision start = make_start();
-    struct member voter = member;
+    struct member voter = member, living = member;
 
     voter.quorum = 2;
+    snprintf(living.life_host, sizeof(living.life_host), "192.0.2.7");
+    living.life_port = 40007;
     switch (type) {
     case FRAME_MEMBER:
-        return member_put(out, file == QUORUM_FILE ? &voter : &member);
+        return member_put(out, file == LIFE_FILE     ? &living
+                               : file == QUORUM_FILE ? &voter
+                                                     : &member);
     case FRAME_DECISION:
         if (file == CREW_FILE)
             return decision_put(out, &start);
@@ -571,6 +576,7 @@ static const uint16_t golden_types[][16] = {
       FRAME_REQUEST, FRAME_LEDGER },
     [CREW_FILE] = { FRAME_DECISION, FRAME_MEMBER },
     [QUORUM_FILE] = { FRAME_MEMBER },
+    [LIFE_FILE] = { FRAME_MEMBER },
 };
 
 static void golden_write(struct buf *out, int file)

@@ -414,6 +414,12 @@ static void a_sentence_about_a_program_is_no_fault_whatever_its_name_is(void **s
         "6,1,5000013,-;xe wedged: vmalloc error: size 4096, page order 0, failed to allocate pages",
         "6,1,5000013,-;hugetlbfs: log I/O error (42): Using mlock ulimits for SHM_HUGETLB is "
         "obsolete",
+        "6,1,5000013,-;nvme0 lost/42: potentially unexpected fatal signal 11.",
+        "6,1,5000013,-;mlx5: timed out (42): drop_caches: 3",
+        "6,1,5000013,-;nvme dead: a sentence that nobody knows",
+        "6,1,5000013,-;sda: I/O error: a sentence that nobody knows",
+        "6,1,5000013,-;ib0: timed out: a sentence that nobody knows",
+        "6,1,5000013,-;XFS: corrupt: a sentence that nobody knows",
         "6,1,5000013,-;raw_sendmsg: forced readonly forgot to set AF_INET. Fix it!",
         "6,1,5000013,-;amdgpu wedged (pid 42) is setting deprecated v1 encryption policy; "
         "recommend upgrading to v2.",
@@ -466,6 +472,8 @@ static void a_process_is_named_as_it_likes_and_its_fault_stays_its_own(void **st
           "reading directory lblock 0",
           FINDING_FILESYSTEM, 0 },
         { "bond0: (slave ens1f0): link status definitely down, disabling slave", FINDING_NIC, 0 },
+        { "F2FS-fs (sda8): inconsistent node block comm page_pool recovered", FINDING_FILESYSTEM,
+          0 },
     };
 
     (void)state;

@@ -86,12 +86,35 @@ static void a_note_that_does_not_fit_is_not_cut(void **state)
     assert_false(save_note_text(&sample, text, sizeof(text)));
 }
 
+static void what_copies_took_is_read_back(void **state)
+{
+    const struct copy_note note = { .step = 15, .replicate_us = 2500000, .upload_us = 0 };
+    struct copy_note got;
+    struct save_note save;
+    char text[128];
+
+    (void)state;
+    assert_true(copy_note_text(&note, text, sizeof(text)));
+    assert_string_equal(text, "copied checkpoint 15; microseconds: replicate 2500000, upload 0");
+    assert_true(copy_note_parse(text, &got));
+    assert_int_equal(got.step, 15);
+    assert_int_equal(got.replicate_us, 2500000);
+    assert_int_equal(got.upload_us, 0);
+    assert_false(save_note_parse(text, &save));
+    assert_false(
+        copy_note_parse("copied checkpoint 15; microseconds: replicate 1, upload 0 ", &got));
+    assert_false(copy_note_parse("copied checkpoint 15; microseconds: replicate 1", &got));
+    assert_false(copy_note_parse("", &got));
+    assert_false(copy_note_text(&note, text, 40));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_note_is_read_back_as_it_was_written),
         cmocka_unit_test(another_text_is_another_note),
         cmocka_unit_test(a_note_that_does_not_fit_is_not_cut),
+        cmocka_unit_test(what_copies_took_is_read_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

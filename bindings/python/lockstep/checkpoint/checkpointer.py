@@ -16,6 +16,7 @@ from .sources import Sources
 
 BLOB = "python.state"
 FORMAT = 1
+COPIES = 4  # newest points whose copies elsewhere are looked for
 
 
 class _Generators:
@@ -137,6 +138,7 @@ class Checkpointer:
         self._unsaid = True
         self._final = "verified" if verify else "written"  # the last stage of a save that its writer reports
         self._step_begun, self._saved_in = None, {}  # steps that are not verified yet: the number of the step in the ring
+        self._copies = {}  # steps whose copies elsewhere are not noted so far: what is known of them
         self._failure = ""  # of the newest save that failed
         self._complete = -1  # the newest step that all ranks have verified, as far as this one knows
         self._history = schedule.History()
@@ -175,9 +177,14 @@ class Checkpointer:
         return {name: entry for name, entry in entries.items()
                 if name in trained and (entry.given.dim() or name.startswith("model."))}
 
-    def _captured(self, optimizer):
-        """Steps of a captured graph change tensors without a trace: nothing may be copied later."""
-        return any(group.get("capturable") for group in getattr(optimizer, "param_groups", []))
+    def _traced(self, optimizer):
+        """The tensors that this optimizer changes, if torch counts their changes.  Captured graphs and fused kernels leave no trace,
+        and those of other packages need not: what they may change is copied when begin() returns."""
+        groups = getattr(optimizer, "param_groups", None)
+        if not groups or not type(optimizer).__module__.startswith("torch.optim") or any(
+                group.get("capturable") or group.get("fused") for group in groups):
+            return set()
+        return {shards.local(tensor).data_ptr() for group in groups for tensor in group["params"]}
 
     def _part(self, entry, trained, later):
         stored = entry.stored(self._torch)
@@ -203,7 +210,9 @@ class Checkpointer:
         versions = {name: entry.version() for name, entry in describe.entries.items()}
         trained = self._trained(model, describe.entries)
         later = self._later(trained, describe.entries)
-        lazily = {} if self._captured(optimizer) else later
+        traced = self._traced(optimizer)
+        lazily = {name for name, entry in later.items()
+                  if traced and (name.startswith("optimizer.") or entry.given.data_ptr() in traced)}
         parts = {name: self._part(entry, name in trained, name in lazily) for name, entry in describe.entries.items()}
         return text, describe.entries, versions, later, parts
 
@@ -267,6 +276,7 @@ class Checkpointer:
         if done and probe.handle:
             self._saved_in[self._step_begun] = steps.next - 1 if steps.number is None else steps.number
         self._observe()
+        self._look_copied()
         return done
 
     def _observe(self):
@@ -281,7 +291,19 @@ class Checkpointer:
         if done in self._saved_in:
             getattr(report, self._final)(self._engine, done, self._saved_in[done])
             self._saved_in = {step: number for step, number in self._saved_in.items() if step > done}
+            if self.rank % self._together == 0:  # a copy is of all ranks
+                self._copies[done] = 0, 0
         self._completed()
+
+    def _look_copied(self):
+        """Notes what copies of the newest points took.  Looks into the directory, so once for each save."""
+        for step, known in list(self._copies.items()):
+            found = self._engine.copies(step)
+            if found and found != known:
+                report.copied(step, *found)
+                self._copies[step] = found
+            if found is None or all(found) or step < max(self._copies) and len(self._copies) > COPIES:
+                del self._copies[step]
 
     def _completed(self):
         """With disks of the nodes: tells the others what this rank has verified, and the writer what all have."""
@@ -362,6 +384,7 @@ class Checkpointer:
         with _phase():  # the training waits
             done = self._engine.wait(stage, timeout) or self._failed()
         self._observe()
+        self._look_copied()
         return done
 
     def status(self):
@@ -485,6 +508,7 @@ class Checkpointer:
                 part.load_state_dict(loaded[name])
         if whole["world"] == self.world:  # else two ranks would draw the same numbers
             self._generators.set(loaded["random"])
+        report.restored(step)
         return Checkpoint(step, loaded)
 
     def close(self):
@@ -493,4 +517,5 @@ class Checkpointer:
             self._watch.close()
             self._asked.close()
             self._watch = None
+        self._look_copied()
         self._engine.close()

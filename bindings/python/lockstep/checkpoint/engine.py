@@ -29,7 +29,8 @@ class _Settings(_abi.Sized):
         (name, ctypes.c_uint32) for name in ("rank", "world", "group", "images", "threads", "deadline_s")] + [
         ("job", ctypes.c_uint64), ("bytes_per_s", ctypes.c_uint64), ("keep", ctypes.c_uint32),
         ("no_verify", ctypes.c_uint32), ("agree", ctypes.c_void_p), ("agree_ctx", ctypes.c_void_p),
-        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32), ("verify_parts", ctypes.c_uint32)]
+        ("keep_every", ctypes.c_uint64), ("arena_hold_s", ctypes.c_uint32), ("verify_parts", ctypes.c_uint32),
+        ("commit_s", ctypes.c_uint32)]
 
 
 class _Tensor(_abi.Sized):
@@ -55,6 +56,10 @@ class _Spans(_abi.Sized):
         "moments_unchanged")] + [("disk", ctypes.c_char * 64)]
 
 
+class _Copies(_abi.Sized):
+    _fields_ = [("size", ctypes.c_size_t), ("replicate_ns", ctypes.c_uint64), ("upload_ns", ctypes.c_uint64)]
+
+
 class _Costs(_abi.Sized):
     _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_double) for name in (
         "save_s", "write_s", "failure_s", "restart_s", "step_s")]
@@ -78,6 +83,7 @@ _FUNCTIONS = {
     "cancel": (_INT, [_HANDLE, _TEXT]), "wait": (_INT, [_HANDLE, _INT, _INT]),
     "status_get": (_INT, [_HANDLE, ctypes.POINTER(_Status)]),
     "spans_get": (_INT, [_HANDLE, ctypes.POINTER(_Spans)]),
+    "copies_get": (_INT, [_HANDLE, _U64, ctypes.POINTER(_Copies)]),
     "restore": (_INT, [_HANDLE, _U64, ctypes.POINTER(_U64)]),
     "interval": (_INT, [ctypes.POINTER(_Costs), ctypes.POINTER(_Interval)]),
     "list": (ctypes.c_int64, [_HANDLE, ctypes.POINTER(_U64), ctypes.c_size_t]),
@@ -241,6 +247,14 @@ class Engine:
         answer = {name: getattr(spans, name) for name, _ in spans._fields_[1:]}
         answer["disk"] = spans.disk.decode(errors="replace")
         return answer
+
+    def copies(self, step):
+        """Nanoseconds that the copies of the point of this step took, to another node and to an object store.  0: there is none so
+        far.  None: the point is gone."""
+        copies = _Copies()
+        if self._call("copies_get", step, ctypes.byref(copies)) < 0:
+            return None
+        return copies.replicate_ns, copies.upload_ns
 
     def close(self):
         handle, self._handle = self._handle, ctypes.c_void_p()

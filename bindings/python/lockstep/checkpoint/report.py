@@ -26,6 +26,17 @@ def failed(failure, saved_in):
             failure.split(":")[0][len("step "):], number, found.group(2), found.group(3), found.group(1)[:120]))
 
 
+def copied(step, replicate_ns, upload_ns):
+    """Copies of the point of `step` are somewhere else: src/wire/save_note.c."""
+    us = [max(1, taken // 1000) if taken else 0 for taken in (replicate_ns, upload_ns)]
+    probe.note("copied checkpoint %d; microseconds: replicate %d, upload %d" % (step, *us))
+
+
+def restored(step):
+    """The training goes on from that point: src/judge/crash/crash_point.c."""
+    probe.note("restored from checkpoint of step %d" % step)
+
+
 def verified(engine, step, saved_in):
     """The save of `step` was read back: what it took, and that a restart may take it."""
     spans = engine.spans()

@@ -2,7 +2,7 @@
 """Nested state as tensors, which the engine copies, and a description of everything else, which is stored as a blob.
 
 The description is JSON with tags, never pickle: reading a checkpoint must not run code.  A tag is the only key of an
-object: T a tensor, D a distributed one, N an array of NumPy, f a float, z a complex number, b bytes, d a dictionary,
+object: T a tensor, D a distributed one, N an array of NumPy, f a float, z a complex number, b bytes, B many of them, d a dictionary,
 l, t, s, F a list, tuple, set, frozenset, c another container, y a dtype, v a device, S a torch.Size.
 """
 import base64
@@ -15,6 +15,7 @@ from .engine import DIMS, DTYPES, CheckpointError
 
 NAME_BYTES = 900  # of the 1,000 that the engine takes
 DEPTH = 200
+BYTES_INSIDE = 1 << 16  # more are stored like a tensor: the description has little room
 _FACTORIES = {"int": int, "float": float, "list": list, "dict": dict, "set": set, "str": str}
 
 
@@ -136,6 +137,8 @@ class Describe:
         if isinstance(value, complex):
             return {"z": [float(value.real).hex(), float(value.imag).hex()]}
         if isinstance(value, (bytes, bytearray)):
+            if len(value) > BYTES_INSIDE:
+                return {"B": [self(self.torch.frombuffer(bytearray(value), dtype=self.torch.uint8), path)]}
             return {"b": base64.b64encode(bytes(value)).decode()}
         if isinstance(value, self.torch.dtype):
             return {"y": str(value).replace("torch.", "")}
@@ -221,6 +224,7 @@ def read(value, tensor, torch):
         "f": lambda: float.fromhex(inner),
         "z": lambda: complex(*map(float.fromhex, inner)),
         "b": lambda: base64.b64decode(inner),
+        "B": lambda: again(inner[0]).numpy().tobytes(),
         "d": lambda: {again(key): again(item) for key, item in inner},
         "l": lambda: [again(item) for item in inner],
         "t": lambda: tuple(again(item) for item in inner),

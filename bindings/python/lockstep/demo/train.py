@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training of `lockstep demo --torch`: a small transformer that learns synthetic text.
 
-A program like any other: DistributedDataParallel on gloo, a DataLoader, AdamW, checkpoints.  It is not
-told about lockstep and does not import it.  Forward, backward and the reduction of the gradients are
+A program like any other: DistributedDataParallel on gloo, a DataLoader, AdamW, checkpoints.  It
+does not know of lockstep and does not import it.  Forward, backward and the reduction of the gradients are
 real; each block's time is stretched to that of a device by waiting, so that several ranks fit two
 processors.
 
-faults.py makes the faults of the plan and writes down what it did.  Nobody else reads that.
+faults.py makes the faults of the plan and writes down what it did.  No judge reads that.
 """
 import argparse
 import os

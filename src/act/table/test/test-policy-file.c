@@ -21,7 +21,10 @@ static struct policy_table table;
 
 static int parse(const char *text, struct err *err)
 {
-    return policy_file_parse("p.yaml", text, strlen(text), &table, err);
+    CLEAN(conf_fini) struct conf conf = { 0 };
+    int result = conf_parse("p.yaml", text, strlen(text), &conf, err);
+
+    return result < 0 ? result : policy_file_take(&conf, &table, err);
 }
 
 static void the_default_table_is_valid_and_each_row_has_a_reason(void **state)
@@ -94,9 +97,12 @@ static void what_is_wrong_is_named_with_its_place(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(wrong); i++) {
+        static const struct policy_table none;
         struct err err = { "" };
 
+        table = none;
         assert_int_equal(parse(wrong[i].text, &err), -EINVAL);
+        assert_memory_equal(&table, &none, sizeof(table)); /* not even the default */
         if (!strstr(err.text, wrong[i].error))
             fail_msg("expected \"%s\", got \"%s\"", wrong[i].error, err.text);
     }
@@ -120,7 +126,11 @@ static void a_table_and_means_are_read_as_they_were_written(void **state)
     policy_table_put(&second, &again);
     assert_int_equal(first.size, second.size);
     assert_memory_equal(first.data, second.data, first.size);
+    again.rows = POLICY_ROWS;
+    again.mono_ns = 7;
     assert_int_equal(policy_table_get(reader_of(first.data, first.size - 1), &again), -EPROTO);
+    assert_int_equal(again.rows, POLICY_ROWS);
+    assert_int_equal(again.mono_ns, 7);
     policy_means_put(&other, &means);
     assert_int_equal(policy_means_get(reader_of(other.data, other.size), &read), 0);
     assert_int_equal(read.mode, POLICY_ACT);

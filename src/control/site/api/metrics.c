@@ -264,6 +264,16 @@ static void metrics_put_saves(const struct site *site, struct buf *out)
     }
 }
 
+static double metrics_replicate_of(const struct run_summary *summary)
+{
+    return summary->copied.replicate_us ? (double)summary->copied.replicate_us / 1e6 : -1;
+}
+
+static double metrics_upload_of(const struct run_summary *summary)
+{
+    return summary->copied.upload_us ? (double)summary->copied.upload_us / 1e6 : -1;
+}
+
 static double metrics_saves_of(const struct run_summary *summary)
 {
     return (double)summary->saves;
@@ -516,7 +526,7 @@ static void metrics_put_checks(const struct site_core *core, struct buf *out)
 
     metrics_head(
         out, "node_check_time_seconds", "gauge",
-        "When a stage of health checks was last done as a whole on a node, and with which result.");
+        "When a stage of health checks was last completed on a node, and with which result.");
     for (size_t i = 0; i < site_core_nodes(core); i++) {
         const struct site_node *of = site_core_node(core, i);
 
@@ -555,6 +565,8 @@ static void metrics_put_nodes(const struct site *site, struct buf *out)
         metrics_format(out, "lockstep_nodes{state=\"%s\"} %" PRIu64 "\n", check_state_name(state),
                        count[state]);
     metrics_gauge(out, "site_log_bytes", "Size of the site's log.", (double)counts.bytes);
+    metrics_gauge(out, "site_memory_bytes", "Approximate memory used by the facts of nodes.",
+                  (double)site_core_bytes(core));
     metrics_put_findings(site_core_counts(core), out);
     metrics_put_checks(core, out);
 }
@@ -576,6 +588,12 @@ void metrics_put(const struct site *site, struct buf *out)
     metrics_put_runs(site, out, "run_checkpoint_saves_total", "counter",
                      "Saves of single ranks that were read back.", metrics_saves_of);
     metrics_put_saves(site, out);
+    metrics_put_runs(site, out, "run_checkpoint_replicate_seconds", "gauge",
+                     "Time that the newest copy of a checkpoint to another node took.",
+                     metrics_replicate_of);
+    metrics_put_runs(site, out, "run_checkpoint_upload_seconds", "gauge",
+                     "Time that the newest copy of a checkpoint to an object store took.",
+                     metrics_upload_of);
     metrics_put_runs(site, out, "run_goodput_ratio", "gauge",
                      "Productive share of all GPU-seconds of a run.", metrics_goodput_of);
     metrics_put_limits(site, out);

@@ -524,7 +524,7 @@ static void save_notes(struct saved_page *save, size_t timelines)
     save_note(save, "Saved page of run %s: nothing here is updated.", save->run);
     if (save->whole_from > 0)
         save_note(save,
-                  "The heatmap is whole down to cells of %u steps; finer cells are saved around "
+                  "The heatmap is complete down to cells of %u steps; finer cells are saved around "
                   "verdicts only.",
                   1u << save->whole_from);
     if (columns > SAVE_STEPS)

@@ -3,7 +3,7 @@
  * A rank waits for input while its device idles and its host is in a data phase.  Where its peers wait
  * just as long it is the job's input: an input-stall, priced by the replay with that much less
  * waiting.  Where they do not it is that rank's: a straggler, layer data (stall_input_rank.c).  Both sides are medians of
- * peers, so that one slow loader is not the job's, and a slow storage is nobody's rank.
+ * peers, so that one slow loader is not taken for the job's input, and a slow storage names no rank.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

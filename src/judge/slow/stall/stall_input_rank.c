@@ -62,13 +62,15 @@ static const struct stall_rule *rank_rule(const struct judge_state *judge, uint3
 
         if (judge->history.count < steps + (uint32_t)judge->limits.verdict_warm_up)
             return NULL;
+        if (later_ms <= limit)
+            continue;
         /* Whose batch is later wins time for the other: of two that wait, a few steps do not tell. */
         peers_ms =
             history_peers_ms(&judge->history, &judge->model, rank, steps, split_input_ns, &peers);
         if (i + 1 < COUNT(stall_input_rules) && rank_peers_wait(judge, peers_ms, steps))
             continue;
         excess = rank_excess_ms(judge, rank, steps);
-        if (excess > limit && later_ms > limit && !rank_is_starved(judge, rank, steps, excess))
+        if (excess > limit && !rank_is_starved(judge, rank, steps, excess))
             return &stall_input_rules[i];
     }
     return NULL;

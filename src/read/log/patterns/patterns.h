@@ -96,6 +96,7 @@ bool read_identity(const struct log_line *line, struct log_event *event);
 bool read_channels(const struct log_line *line, struct log_event *event);
 bool read_nodes(const struct log_line *line, struct log_event *event);
 bool read_completed(const struct log_line *line, struct log_event *event);
+bool read_restored(const struct log_line *line, struct log_event *event);
 bool read_own(const struct log_line *line, struct log_event *event);
 bool read_rank_in_text(const struct log_line *line, struct log_event *event);
 

@@ -1,4 +1,4 @@
-/* patterns_outside.c - jobs that somebody or something else ended; errors that only follow from others.
+/* patterns_outside.c - jobs that a person, a scheduler or a machine ended; errors that only follow from others.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -57,6 +57,8 @@ const struct log_pattern patterns_outside[] = {
     SIGNALLED("srun: forcing job termination", "ended from outside: the job was cancelled",
               ASK_WHO),
     OUTSIDE("task/cgroup: unable to add", "ended from outside: the job was cancelled", ASK_WHO),
+    OUTSIDE("due to wall clock limit", "ended from outside: the job reached its time limit",
+            MORE_TIME),
     OUTSIDE("exceeded its walltime limit", "ended from outside: the job reached its time limit",
             MORE_TIME),
     OUTSIDE("PBS: job killed: walltime", "ended from outside: the job reached its time limit",
@@ -82,7 +84,7 @@ const struct log_pattern patterns_outside[] = {
     OUTSIDE("preemption signal received", "ended from outside: the job was preempted", PREEMPTED),
     SIGNALLED("^KeyboardInterrupt",
               "ended from outside: interrupted from the keyboard or by SIGINT",
-              "If nobody interrupted it, look for a launcher that sent SIGINT because another "
+              "If no person interrupted it, look for a launcher that sent SIGINT because another "
               "process had ended."),
     SIGNALLED("Received 15 death signal", "ended from outside: the launcher received SIGTERM",
               ASK_WHO),

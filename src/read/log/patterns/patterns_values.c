@@ -566,6 +566,29 @@ bool read_completed(const struct log_line *line, struct log_event *event)
         if (pattern_fits(bad[i], line->text, line->end, NULL))
             return false;
     }
+    if (line_number_after(line, "xit code", 0) || line_number_after(line, "xit status", 0))
+        return false;
     event->value = 0;
     return true;
+}
+
+/* "nfs: server fs1 OK", "ens1f0: Link is Up": what works again, by the last word before that */
+bool read_restored(const struct log_line *line, struct log_event *event)
+{
+    const char *end = NULL, *at;
+
+    if (!pattern_fits(" Link is Up", line->raw, line->end, &end) &&
+        !pattern_fits(": Link up", line->raw, line->end, &end))
+        end = line_find(line, " OK");
+    if (!end || end <= line->raw)
+        return false;
+    if (end - line->raw > 4 && memcmp(end - 4, " NIC", 4) == 0)
+        end -= 4;
+    while (end > line->raw && end[-1] == ':')
+        end--;
+    for (at = end; at > line->raw && at[-1] != ' ';)
+        at--;
+    snprintf(event->device, sizeof(event->device), "%.*s",
+             (int)MIN((size_t)(end - at), sizeof(event->device) - 1), at);
+    return event->device[0] != '\0';
 }
