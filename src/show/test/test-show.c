@@ -501,7 +501,7 @@ static void one_is_not_many(void **state)
                               "no fault found so far\n"
                               "not observed:\n"
                               "  1 record was overwritten before it was read\n"
-                              "  1 step lacks some of its records\n");
+                              "  1 step is missing some of its records\n");
     free(text);
 }
 
