@@ -206,6 +206,23 @@ double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t
                judge->limits.verdict_least_time);
 }
 
+/* Of two ranks nobody knows which is the usual one, and hosts differ from step to step, and for dozens of steps, by more than
+ * devices do (seen on a machine whose processors share their cores): so much more it must cost.
+ */
+#define PAIR_TIMES 5
+
+double signals_pair_times(const struct judge_state *judge, uint32_t rank)
+{
+    const struct model *model = &judge->model;
+    uint32_t alike = 0;
+
+    if (judge->history.host_view || rank >= model->world)
+        return 1;
+    for (uint32_t other = 0; other < model->world && alike < 3; other++)
+        alike += model->rank[other].peers == model->rank[rank].peers;
+    return alike > 2 ? 1 : PAIR_TIMES;
+}
+
 /* Without a CPU anybody is slow now and then; whose fault that is shows elsewhere. */
 bool signals_is_far(const struct judge_state *judge, const struct past_step *past, uint32_t rank)
 {

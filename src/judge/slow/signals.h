@@ -86,6 +86,8 @@ bool signals_comes_and_goes(const struct judge_state *judge, uint32_t rank);
 bool signals_is_far(const struct judge_state *judge, const struct past_step *past, uint32_t rank);
 /* The least excess of a rank that counts. */
 double signals_least_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);
+/* By how much more a host must cost that is compared with a single peer's. */
+double signals_pair_times(const struct judge_state *judge, uint32_t rank);
 
 /* By how much its work exceeds that of its peers: the larger of both series, as noise hides but does not slow down. */
 double signals_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps);

@@ -347,6 +347,9 @@ static void suspect_judge(struct judge_state *judge, const struct straggler_susp
         straggler_reconsider(judge, open, suspect->rank, suspect->steps);
     } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank)) {
         straggler_draft(judge, suspect->rank, suspect->steps, cost_ms, &draft);
+        if (draft.layer == LAYER_USER_CODE &&
+            cost_ms <= signals_pair_times(judge, suspect->rank) * least_ms)
+            return;
         if (draft.layer == LAYER_CPU || draft.layer == LAYER_GPU ||
             !signals_may_be_starved(judge, suspect->rank, suspect->steps))
             judge_state_find(judge, &draft, &fresh);

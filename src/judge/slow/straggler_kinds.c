@@ -154,7 +154,7 @@ void straggler_comes(struct judge_state *judge, const struct straggler_pattern *
         judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))
         return;
     cost_ms *= (double)pattern->hits / pattern->window; /* of a step, on average */
-    if (far && pattern->runs > 1 && cost_ms > least_ms &&
+    if (far && pattern->runs > 1 && cost_ms > signals_pair_times(judge, pattern->rank) * least_ms &&
         signals_comes_and_goes(judge, pattern->rank) &&
         pattern->mean_ms > signals_least_ms(judge, pattern->rank, HISTORY_STEPS))
         straggler_comes_accuse(judge, pattern, cost_ms);
@@ -242,6 +242,7 @@ void straggler_moves(struct judge_state *judge)
     double cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : 0;
     uint32_t window = history_window(&judge->history, HISTORY_STEPS);
     struct migration found;
+    uint32_t slowest;
 
     if (!signals_job_is_uneven(judge))
         return;
@@ -254,9 +255,11 @@ void straggler_moves(struct judge_state *judge)
         return;
     }
     /* The cost is that of the newest step: of a step on average it is less. */
-    cost *= (double)found.steps / window;
-    if (signals_slowest(judge, 0) == MODEL_NONE ||
-        cost <= signal_least(judge, SIGNAL_MOVES) * history_period_ms(&judge->history, window))
+    cost = MIN(cost, found.excess_ms) * found.steps / window;
+    slowest = signals_slowest(judge, 0);
+    if (slowest == MODEL_NONE || cost <= signals_pair_times(judge, slowest) *
+                                             signal_least(judge, SIGNAL_MOVES) *
+                                             history_period_ms(&judge->history, window))
         return;
     migration_accuse(judge, &found, window, cost);
     open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
