@@ -101,7 +101,7 @@ static void findings(struct buf *out, char **argv, unsigned kind, unsigned class
 
 static uint8_t state_of(const char *name)
 {
-    uint8_t state = 0;
+    uint8_t state = CHECK_OK; /* below it all are called unknown */
 
     while (state < CHECK_STATE_COUNT && strcmp(check_state_name(state), name) != 0)
         state++;
