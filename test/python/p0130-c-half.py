@@ -85,7 +85,7 @@ probe.step_begin(1 << 40)
 probe.metric(1, -1.0), probe.metric(5, 3), probe.metric(2, float("nan")), probe.metric(3, True)
 for odd in -1, 1 << 80, None, "x", 2.5:
     probe.step_begin(odd), probe.step_end(odd)
-for odd in (1,), (1, "x"), (1, None), (0, 1.0), (7, 1.0), (-1, 1.0), (1 << 40, 1.0), ("x", 1.0), (1, 10 ** 400):
+for odd in (1,), (1, "x"), (1, None), (0, 1.0), (8, 1.0), (-1, 1.0), (1 << 40, 1.0), ("x", 1.0), (1, 10 ** 400):
     probe.metric(*odd)
 probe.step_end(1 << 40)
 probe.close()
