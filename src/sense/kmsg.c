@@ -130,21 +130,38 @@ static void kmsg_line_when(const struct kmsg *kmsg, const struct sense_now *now,
         line->real_ns = when.real_ns;
 }
 
-/* "bond0: (slave eth0): link status definitely down": every user can have devices with these names in a network of his own, and the
- * line does not say whose they are.  It is believed where an adapter of the node has no link.
+static bool kmsg_has(const char *text, size_t bytes, const char *words)
+{
+    return memmem(text, bytes, words, strlen(words)) != NULL;
+}
+
+/* "bond0: (slave eth0): link status definitely down", "bond0: now running without any active interface!": every user can have
+ * devices with these names in a network of his own, and the line does not say whose they are.  It is believed where an adapter
+ * or a bond of the node has no link.
  */
 static bool kmsg_is_doubtful(const struct kmsg *kmsg, const struct kernel_event *event,
                              const char *text, size_t bytes)
 {
+    const char *what = "device/vendor", *device = event->device;
+    struct kernel_prefix prefix;
     int64_t carrier = 0;
-    char none[8];
+    char none[8], bond[KERNEL_DEVICE];
 
-    if (event->kind != FINDING_NIC || !memmem(text, bytes, "(slave ", 7))
+    if (event->kind != FINDING_NIC)
         return false;
-    if (tree_read(&kmsg->tree, none, sizeof(none), "/sys/class/net/%.40s/device/vendor",
-                  event->device) < 0)
+    if (kmsg_has(text, bytes, " without any active interface")) {
+        kernel_prefix_read(text, bytes, &prefix);
+        snprintf(bond, sizeof(bond), "%.*s", (int)MIN(prefix.message_bytes, sizeof(bond) - 1),
+                 prefix.message);
+        bond[strcspn(bond, ":/ ")] = '\0';
+        device = bond;
+        what = "bonding/mode";
+    } else if (!kmsg_has(text, bytes, "(slave ") && !kmsg_has(text, bytes, " for interface ")) {
+        return false;
+    }
+    if (tree_read(&kmsg->tree, none, sizeof(none), "/sys/class/net/%.40s/%s", device, what) < 0)
         return true;
-    return tree_number(&kmsg->tree, &carrier, "/sys/class/net/%.40s/carrier", event->device) &&
+    return tree_number(&kmsg->tree, &carrier, "/sys/class/net/%.40s/carrier", device) &&
            carrier == 1;
 }
 

@@ -345,6 +345,8 @@ static unsigned bond_severity(const struct stage *tree, const char *device, cons
 static void a_bond_is_believed_where_an_adapter_of_the_node_has_no_link(void **state)
 {
     static const char line[] = "bond0: (slave eth7): link status definitely down, disabling slave";
+    static const char old[] = "bond0: link status definitely down for interface eth7, disabling it";
+    static const char all[] = "bond0: now running without any active interface!";
     struct stage tree;
 
     (void)state;
@@ -356,6 +358,13 @@ static void a_bond_is_believed_where_an_adapter_of_the_node_has_no_link(void **s
     assert_int_equal(bond_severity(&tree, "eth7", line), FINDING_ERROR);
     put(&tree, "/sys/class/net/eth7/carrier", "1\n");
     assert_int_equal(bond_severity(&tree, "eth7", line), FINDING_WARN); /* it has a link */
+    assert_int_equal(bond_severity(&tree, "eth7", old), FINDING_WARN);
+    assert_int_equal(bond_severity(&tree, "", all), FINDING_WARN); /* no such bond */
+    put(&tree, "/sys/class/net/bond0/bonding/mode", "active-backup 1\n");
+    put(&tree, "/sys/class/net/bond0/carrier", "1\n");
+    assert_int_equal(bond_severity(&tree, "", all), FINDING_WARN);
+    put(&tree, "/sys/class/net/bond0/carrier", "0\n");
+    assert_int_equal(bond_severity(&tree, "", all), FINDING_ERROR);
     stage_end(&tree);
 }
 

@@ -61,6 +61,13 @@ static bool kernel_apply(const struct kernel_rule *rule, const struct kernel_sca
     return true;
 }
 
+/* Rules about the machine and all that end it; the others speak of a process, whose name stands first. */
+static bool kernel_is_grave(const struct kernel_rule *rule)
+{
+    return rule->severity == FINDING_FATAL ||
+           (rule->class != FINDING_CLASS_APP && rule->class != FINDING_CLASS_HOST);
+}
+
 /* A rule that silences a line counts at its begin only, behind the name of a driver at most: what a process is called must
  * silence nothing.
  */
@@ -79,7 +86,10 @@ static bool kernel_may_begin(struct kernel_scan *scan, const struct kernel_rule 
         return false; /* the driver names itself first */
     if (!scan->trust_to)
         kernel_trust(scan);
-    return at >= scan->trust_from && at < scan->trust_to;
+    if (at < scan->trust_from || at >= scan->trust_to)
+        return false;
+    /* In the middle of a record such words may be a name that a user chose. */
+    return !scan->record || !before || !kernel_is_grave(rule) || kernel_speaker_is_known(scan);
 }
 
 /* The rule with the lowest index of those that match here, if it is below `best`; else `best`. */

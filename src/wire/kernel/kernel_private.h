@@ -84,6 +84,7 @@ void kernel_grammar_index(struct kernel_reader *reader); /* empty before */
 
 /* Sets the part of the message that no program chose. */
 void kernel_trust(struct kernel_scan *scan);
+bool kernel_speaker_is_known(const struct kernel_scan *scan);
 
 /* ---- kernel_scan.c ---- */
 bool scan_has(const struct kernel_scan *scan, const char *words); /* anywhere in the message */

@@ -2,7 +2,8 @@
  *
  * Any user can make the kernel print a text: the name of a process, of a file that crashed, of a cgroup, or the option of a
  * mount.  Words of faults in such a text are no fault.  Foreign text is in quotes, begins as a path, or has a known
- * place in the lines about processes.
+ * place in the lines about processes and devices.  And in the middle of a record, words of a fault of the machine count only
+ * if a known driver or part of the kernel speaks: of others nobody knows which text they print.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -159,6 +160,71 @@ static const char *kernel_pool_end(const char *text, const char *end)
     return quote ? quote + 1 : NULL;
 }
 
+/* "request_module: modprobe NAME cannot be processed", "usb 1-1: Product: NAME", "scsi 6:0:0:0: Direct-Access VENDOR MODEL 1.00
+ * PQ: 0 ANSI: 6": lines that carry a name without quotes and report no fault.
+ */
+static bool kernel_carries_name(const char *text, const char *end)
+{
+    static const struct {
+        const char *begin, *behind;
+    } lines[] = {
+        { "request_module: ", "" },
+        { "input: ", "" },
+        { "tmpfs: ", "" },
+        { "usb ", ": Product: " },
+        { "usb ", ": Manufacturer: " },
+        { "usb ", ": SerialNumber: " },
+        { "hid", ": input" },
+        { "hid", ": hid" },
+        { "scsi ", " PQ: " },
+        { "BTRFS: device label ", "" },
+        { "btrfs: device label ", "" },
+        { "Btrfs: device label ", "" },
+        { "device label ", "" },
+        { "BTRFS: device fsid ", " scanned by " },
+    };
+
+    for (size_t i = 0; i < COUNT(lines); i++)
+        if (kernel_begins(text, end, lines[i].begin) && scan_find(text, end, lines[i].behind))
+            return true;
+    return false;
+}
+
+/* "bond-mgmt: (slave eth1): ", "mgmt: link status down": names of interfaces, which hold no blanks */
+static bool kernel_is_bond(const char *text, const char *end)
+{
+    const char *blank = memchr(text, ' ', MIN((size_t)(end - text), (size_t)NAME_MOST));
+
+    return blank && blank > text && blank[-1] == ':' &&
+           (kernel_begins(blank, end, " (slave ") || kernel_begins(blank, end, " link status ") ||
+            kernel_begins(blank, end, " now running "));
+}
+
+/* A driver or a part of the kernel that names itself first and prints no foreign text without quotes. */
+bool kernel_speaker_is_known(const struct kernel_scan *scan)
+{
+    static const char *const speakers[] = {
+        "watchdog: ",      "NMI watchdog: ", "Watchdog ",    "CPU ",   "AEST: ",      "EEH: ",
+        "print_req_error", "recoverable ",   "reboot: ",     "x86/",   "gim ",        "bonding: ",
+        "trusted_key: ",   "brcm-pcie ",     "mtk_soc_eth ", "mt7530", "ib_mlx5_log", "nvidia",
+        "core: [Hardware",
+    };
+    const char *text = scan->text, *end = scan->end;
+    const char *blank = memchr(text, ' ', MIN((size_t)(end - text), (size_t)NAME_MOST));
+    const char *address;
+    char device[KERNEL_DEVICE];
+
+    if (kernel_grammar_kind(scan) || kernel_is_bond(text, end))
+        return true;
+    for (size_t i = 0; i < COUNT(speakers); i++)
+        if (kernel_begins(text, end, speakers[i]))
+            return true;
+    address = scan_pci(text, end, true, device);
+    if (address && kernel_begins(address, end, ": "))
+        return true;
+    return blank && scan_pci(blank + 1, end, true, device); /* the driver, and then the address */
+}
+
 void kernel_trust(struct kernel_scan *scan)
 {
     const char *pool = kernel_pool_end(scan->text, scan->end);
@@ -175,7 +241,7 @@ void kernel_trust(struct kernel_scan *scan)
     if (slave)
         scan->trust_from = slave + 1;
     if (kernel_begins(text, end, "task:") || kernel_is_row(text, end) ||
-        kernel_tells_of_name(text, end))
+        kernel_carries_name(text, end) || kernel_tells_of_name(text, end))
         scan->trust_from = end;
     scan->trust_to = kernel_path_or_quote(text, end);
     scan->trust_to = MIN(scan->trust_to, kernel_name_begin(text, end, process != NULL));

@@ -487,6 +487,104 @@ static void a_process_is_named_as_it_likes_and_its_fault_stays_its_own(void **st
     }
 }
 
+/* Names that the kernel prints without quotes, and any user can choose. */
+static void no_words_of_a_rule_in_a_name_without_quotes_are_a_fault(void **state)
+{
+    static const char *const carriers[] = {
+        "request_module: kmod_concurrent_max (0) close to 0 (max_modprobes: 50), for module "
+        "crypto-%s, throttling...",
+        "request_module: modprobe fs-%s cannot be processed, kernel busy with 50 threads for "
+        "more than 5 seconds now",
+        "request_module: modprobe fs- %s cannot be processed, kernel busy with 50 threads",
+        "request_module: runaway loop modprobe fs-%s",
+        "usb 1-1: Product: %s",
+        "usb 1-1: Manufacturer: %s",
+        "usb 1-1: SerialNumber: %s",
+        "input: %s as /devices/virtual/input/input7",
+        "hid-generic 0003:046D:C31C.0001: input,hidraw0: USB HID v1.11 Keyboard [%s] on "
+        "usb-0000:00:14.0-1/input0",
+        "BTRFS: device label %s devid 1 transid 5 /dev/sdb scanned by systemd-udevd (123)",
+        "BTRFS: device label %s devid 1 transid 5 /dev/sdb (8:16) scanned by mount (123)",
+        "scsi 6:0:0:0: Direct-Access     %s 1.00 PQ: 0 ANSI: 6",
+        "scsi 6:0:0:0: Enclosure         %s 1.00 PQ: 0 ANSI: 6",
+        "scsi 6:0:0:0: CD-ROM            %s 1.00 PQ: 0 ANSI: 6",
+        "tmpfs: Bad mount option %s",
+        "unheard: of a name %s and more",
+    };
+    size_t unknown = COUNT(carriers) - 1, wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; kernel_line_words(i); i++) {
+        for (size_t one = 0; one < COUNT(carriers); one++) {
+            const char *name = strstr(carriers[one], "%s");
+            struct kernel_event event;
+            char line[512];
+
+            snprintf(line, sizeof(line), "4,1234,900000000,-;%.*s%s%s", (int)(name - carriers[one]),
+                     carriers[one], kernel_line_words(i), name + 2);
+            if (!is_event(line, &event) ||
+                (one == unknown && event.severity < FINDING_FATAL &&
+                 (event.class == FINDING_CLASS_APP || event.class == FINDING_CLASS_HOST)))
+                continue;
+            print_error("%s\n", line);
+            wrong++;
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void a_record_of_a_known_driver_is_a_fault_in_its_middle_too(void **state)
+{
+    static const char *const lines[] = {
+        "NVRM: GPU at 0000:01:00.0 has fallen off the bus.",
+        "0000:50:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+        "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",
+        "pcieport 0000:80:1b.4: AER: device recovery failed",
+        "vfio-pci 0000:01:00.1: Unable to change power state from D3cold to D0, device "
+        "inaccessible",
+        "NMI watchdog: Watchdog detected hard LOCKUP on cpu 3",
+        "watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 3",
+        "x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data "
+        "fabric sync flood event",
+        "thermal thermal_zone0: critical temperature reached (105 C), shutting down",
+        "bond-mgmt: (slave ens1f0): link status definitely down, disabling slave",
+        "CPU 3: Machine Check Exception: 4 Bank 5: be00000000800400",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct kernel_event event;
+        char line[256];
+
+        snprintf(line, sizeof(line), "4,1234,900000000,-;%s", lines[i]);
+        if (!is_event(line, &event))
+            print_error("%s\n", line);
+        assert_true(is_event(line, &event));
+        assert_true(event.severity >= FINDING_ERROR);
+    }
+}
+
+static void what_a_disk_calls_itself_is_no_fault(void **state)
+{
+    static const char *const lines[] = {
+        "scsi 6:0:0:0: Direct-Access     Dead     Failed Timeout   1.00 PQ: 0 ANSI: 6",
+        "scsi 6:0:0:0: Enclosure         Dead     Failed Timeout   1.00 PQ: 0 ANSI: 6",
+        "BTRFS: device label failed corrupt devid 1 transid 5 /dev/sdb scanned by mount (123)",
+        "BTRFS: device fsid 1234 devid 1 transid 5 /dev/sdb scanned by sda1: corrupted (123)",
+        "Btrfs: device label failed corrupt devid 1 transid 5 /dev/sdb",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct kernel_event event;
+        char line[256];
+
+        assert_false(is_event(lines[i], &event));
+        snprintf(line, sizeof(line), "4,1234,900000000,-;%s", lines[i]);
+        assert_false(is_event(line, &event));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +601,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(words_that_a_user_chose_are_no_fault),
         cmocka_unit_test(a_sentence_about_a_program_is_no_fault_whatever_its_name_is),
         cmocka_unit_test(a_process_is_named_as_it_likes_and_its_fault_stays_its_own),
+        cmocka_unit_test(no_words_of_a_rule_in_a_name_without_quotes_are_a_fault),
+        cmocka_unit_test(a_record_of_a_known_driver_is_a_fault_in_its_middle_too),
+        cmocka_unit_test(what_a_disk_calls_itself_is_no_fault),
     };
 
     if (argc < 2)
