@@ -507,7 +507,7 @@ static void pair_result(const struct pair_record *record, uint32_t rails,
     }
 }
 
-/* Until the child has ended, is late, or somebody stops it.  What has come counts. */
+/* Until the child has ended, is late, or somebody stops it.  If it is late, what has come counts. */
 static int pair_collect(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                         struct fabric_message *results, struct err *err)
 {
@@ -530,8 +530,8 @@ static int pair_collect(struct nccl_transfer *pair, const struct fabric_message 
                        (sends ? END_NS : 0);
         }
     }
-    /* Stopped: the other side has failed, and reports why. */
-    for (uint32_t r = 0; r < pair->rails && (!began || result == -ECANCELED); r++)
+    /* Stopped: the other side has failed, and reports why.  A child that died has not looked at what arrived. */
+    for (uint32_t r = 0; r < pair->rails && (!began || result != -ETIMEDOUT); r++)
         results->flow[r].error = result == 0 ? EPROTO : (uint32_t)-result;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,6 +19,7 @@
 #include "verify/fabric/adapter.h"
 #include "verify/fabric/fabric_message.h"
 #include "verify/fabric/host_list.h"
+#include "verify/fabric/nccl_pair.h"
 #include "verify/fabric/pair_plan.h"
 #include "verify/fabric/perftest.h"
 #include "verify/fabric/perftest_run.h"
@@ -439,6 +441,57 @@ static void perftest_tables_are_read(void **state)
     assert_int_equal(perftest_parse(huge, strlen(huge), &result, &err), -ENODATA);
 }
 
+/* ---- NCCL ---- */
+
+/* As in nccl_pair.c: what its child writes. */
+struct pair_piece {
+    uint32_t report, rail, error;
+    uint64_t bytes, ns;
+    char text[FABRIC_TEXT];
+};
+
+/* Two pieces have come, 40 MB in a millisecond; then the child writes `last`, if it is not 0, and dies. */
+static uint32_t pair_error_after(uint32_t last)
+{
+    const struct fabric_message asked = { .type = FABRIC_RECEIVE,
+                                          .flows = 1,
+                                          .time_ns = 1000000000,
+                                          .wait_ns = 1000000000,
+                                          .bytes = 1 << 30 };
+    struct pair_piece piece = { .report = 2 };
+    struct fabric_message done = { .type = FABRIC_DONE };
+    struct nccl_transfer pair = { .rails = 1 };
+    int reports[2], stop[2];
+
+    assert_int_equal(pipe(reports), 0);
+    assert_int_equal(pipe(stop), 0);
+    pair.fd = reports[0];
+    for (int i = 0; i < 2; i++) {
+        piece.bytes = (uint64_t)i * (40 << 20);
+        piece.ns = (uint64_t)i * 1000000;
+        assert_int_equal(write(reports[1], &piece, sizeof(piece)), sizeof(piece));
+    }
+    piece = (struct pair_piece){ .report = last };
+    if (last)
+        assert_int_equal(write(reports[1], &piece, sizeof(piece)), sizeof(piece));
+    close(reports[1]);
+    assert_int_equal(nccl_pair_measure(&pair, &asked, stop[0], &done, NULL), 0);
+    assert_int_equal(done.flow[0].bytes, 40 << 20);
+    close(reports[0]);
+    close(stop[0]);
+    close(stop[1]);
+    return done.flow[0].error;
+}
+
+static void a_child_of_nccl_that_dies_has_measured_nothing(void **state)
+{
+    const uint32_t finished = 6;
+
+    (void)state;
+    assert_int_equal(pair_error_after(finished), 0);
+    assert_int_equal(pair_error_after(0), EPROTO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_topology_is_bounded_over_all_switches),
         cmocka_unit_test(counters_of_adapters_are_found_by_name),
         cmocka_unit_test(perftest_tables_are_read),
+        cmocka_unit_test(a_child_of_nccl_that_dies_has_measured_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
