@@ -30,14 +30,15 @@
 static int publish_owner_check(const struct publish *publish, struct err *err)
 {
     const uid_t nobody = 65534;
-    struct stat parent, st;
+    struct statx parent, st;
 
-    if (fstat(publish->parent_fd, &parent) < 0 || fstat(publish->fd, &st) < 0)
+    if (statx(publish->parent_fd, "", AT_EMPTY_PATH, STATX_MODE, &parent) < 0 ||
+        statx(publish->fd, "", AT_EMPTY_PATH, STATX_UID, &st) < 0)
         return err_set(err, -errno, "%s: %m", publish->part);
-    if (!(parent.st_mode & S_IWOTH) || st.st_uid == geteuid() ||
-        (geteuid() == 0 && st.st_uid == nobody))
+    if (!(parent.stx_mode & S_IWOTH) || st.stx_uid == geteuid() ||
+        (geteuid() == 0 && st.stx_uid == nobody))
         return 0;
-    return err_set(err, -EACCES, "%s: belongs to user %u, expected %u", publish->part, st.st_uid,
+    return err_set(err, -EACCES, "%s: belongs to user %u, expected %u", publish->part, st.stx_uid,
                    geteuid());
 }
 
