@@ -16,6 +16,7 @@
 
 #include "core/clean.h"
 #include "core/rand.h"
+#include "device/nccl_library.h"
 #include "verify/fabric/adapter.h"
 #include "verify/fabric/fabric_message.h"
 #include "verify/fabric/host_list.h"
@@ -492,6 +493,37 @@ static void a_child_of_nccl_that_dies_has_measured_nothing(void **state)
     assert_int_equal(pair_error_after(0), EPROTO);
 }
 
+/* Before it touches a GPU. */
+static void an_id_of_nccl_has_two_digits_for_each_byte(void **state)
+{
+    static const char *const bytes[] = { " 1", "+1", "-1", "0x", "1 ", "g0" };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bytes); i++) {
+        struct fabric_message asked = { .type = FABRIC_SEND,
+                                        .flows = 1,
+                                        .time_ns = 1000000000,
+                                        .wait_ns = 1000000000,
+                                        .bytes = 1 << 30 };
+        struct fabric_message done = { .type = FABRIC_DONE };
+        struct nccl_transfer pair;
+        struct err err = { "" };
+        int stop[2];
+
+        for (size_t at = 0; at < 2 * sizeof(((struct nccl_id *)NULL)->byte); at += 2)
+            memcpy(asked.text + at, at == 64 ? bytes[i] : "00", 2);
+        strcat(asked.text, " 65536 4");
+        assert_int_equal(pipe(stop), 0);
+        assert_int_equal(nccl_pair_start(&asked, false, &pair, &err), 0);
+        assert_int_equal(nccl_pair_measure(&pair, &asked, stop[0], &done, &err), -ECANCELED);
+        assert_string_equal(err.text, "an id of NCCL that cannot be read");
+        nccl_pair_end(&pair);
+        assert_int_equal(pair.fd, -1);
+        close(stop[0]);
+        close(stop[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +542,7 @@ int main(void)
         cmocka_unit_test(counters_of_adapters_are_found_by_name),
         cmocka_unit_test(perftest_tables_are_read),
         cmocka_unit_test(a_child_of_nccl_that_dies_has_measured_nothing),
+        cmocka_unit_test(an_id_of_nccl_has_two_digits_for_each_byte),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
