@@ -16,6 +16,7 @@
 #include "ckpt/disk_name.h"
 #include "ckpt/engine_private.h"
 #include "ckpt/store/point.h"
+#include "ckpt/store/publish.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/time.h"
@@ -164,6 +165,15 @@ int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err)
                          (int)ckpt->owner);
 }
 
+void engine_failures_forget(const struct lockstep_ckpt *ckpt)
+{
+    const struct lockstep_ckpt_settings *settings = &ckpt->settings;
+
+    if (settings->group > 1)
+        publish_failures_forget(ckpt->dir_fd, settings->job, settings->rank,
+                                settings->group < settings->world);
+}
+
 static void ckpt_clean(struct lockstep_ckpt **ckpt)
 {
     lockstep_ckpt_close(*ckpt);
@@ -188,6 +198,8 @@ int lockstep_ckpt_open(const struct lockstep_ckpt_settings *settings, struct loc
         disk_name_of(ckpt->dir_fd, ckpt->spans.disk);
     if (result >= 0)
         result = writer_link_open(ckpt, &err);
+    if (result >= 0)
+        engine_failures_forget(ckpt);
     if (result < 0) {
         if (error && error_size)
             snprintf(error, error_size, "%s", err.text);

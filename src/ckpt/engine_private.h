@@ -72,6 +72,8 @@ struct engine_tensor *engine_find(const struct lockstep_ckpt *ckpt, const char *
 int engine_result(struct lockstep_ckpt *ckpt, int result); /* clears the text after success */
 /* In a process that was forked from the program: the writer, the arena and GPUs are not its own.  0, or -EPERM. */
 int engine_owner_check(const struct lockstep_ckpt *ckpt, struct err *err);
+/* The program begins, or goes back to an older step: it may save now what it could not before. */
+void engine_failures_forget(const struct lockstep_ckpt *ckpt);
 int engine_blob_set(struct lockstep_ckpt *ckpt, const char *name, const void *data, size_t size);
 /* The rows of a part that the replica saves. */
 void engine_replica_rows(const struct engine_tensor *tensor, uint32_t replica, uint64_t *ret_first,

@@ -248,6 +248,7 @@ int lockstep_ckpt_restore(struct lockstep_ckpt *ckpt, uint64_t step, uint64_t *r
         return -ENODEV;
     if (!ret_step)
         return err_set(&ckpt->err, -EINVAL, "no place for the step");
+    engine_failures_forget(ckpt);
     if (ckpt->settings.world == 1 || step != LOCKSTEP_CKPT_NEWEST)
         result = restore_alone(ckpt, step, &restored, &ckpt->err);
     else if (ckpt->settings.agree)

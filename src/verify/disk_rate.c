@@ -126,8 +126,11 @@ static int disk_sync(struct disk_test *test, struct err *err)
     double ms[SYNCS];
 
     for (int i = 0; i < SYNCS; i++) {
-        if (pwrite(test->fd, test->block, ALIGN, (off_t)i * ALIGN) != ALIGN ||
-            fdatasync(test->fd) < 0)
+        ssize_t n = pwrite(test->fd, test->block, ALIGN, (off_t)i * ALIGN);
+
+        if (n >= 0 && n != ALIGN)
+            return err_set(err, -EIO, "%s: synced write: short", test->dir);
+        if (n < 0 || fdatasync(test->fd) < 0)
             return err_set(err, -errno, "%s: synced write: %m", test->dir);
         now_ns = time_mono_ns();
         ms[i] = (double)(now_ns - from_ns) / 1e6;
@@ -149,10 +152,11 @@ static int disk_read_small(struct disk_test *test, struct err *err)
     for (int i = 0; i < READS; i++) {
         off_t at = (off_t)rand_below(&rand, (uint32_t)(test->bytes / ALIGN)) * ALIGN;
         int64_t began_ns = time_mono_ns();
+        ssize_t n = pread(test->fd, test->block, ALIGN, at);
 
-        if (pread(test->fd, test->block, ALIGN, at) != ALIGN)
-            return err_set(err, errno ? -errno : -EIO, "%s: read at %lld: %m", test->dir,
-                           (long long)at);
+        if (n != ALIGN)
+            return err_set(err, n < 0 ? -errno : -EIO, "%s: read at %lld: %s", test->dir,
+                           (long long)at, n < 0 ? strerror(errno) : "short");
         ms[i] = (double)(time_mono_ns() - began_ns) / 1e6;
     }
     disk_latency(ms, READS, &test->read_ms, &test->read_99_ms);

@@ -4,12 +4,13 @@
 . "$SOURCE/test/t/tap.sh"
 train=$BUILD/test/ckpt-train
 
+restore=none
 two() # DIR JOB, options of rank 1; rank 0 saves every step and waits without a limit
 {
     dir=$1 job=$2
     shift 2
-    "$train" "$dir" rank=1 world=2 job="$job" restore=none "$@" >"$TAP/out1" 2>"$TAP/err1" &
-    timeout 60 "$train" "$dir" rank=0 world=2 job="$job" steps=2 commit=2 patient=1 restore=none >"$TAP/out0" 2>"$TAP/err0"
+    "$train" "$dir" rank=1 world=2 job="$job" restore="$restore" "$@" >"$TAP/out1" 2>"$TAP/err1" &
+    timeout 60 "$train" "$dir" rank=0 world=2 job="$job" steps=2 commit=2 patient=1 restore="$restore" >"$TAP/out0" 2>"$TAP/err0"
     status=$?
     wait
 }
@@ -33,4 +34,12 @@ has "and one that never saves is named when the time is over" '^failed 2: step 2
 two "$TAP/again" 5 steps=2 cancels=1 again=1 commit=2
 is "a rank that saves the step after all fails nobody" "$(grep -c '^written' "$TAP/out0") $(grep -c '^failed' "$TAP/out0" "$TAP/out1" | cut -d: -f2 | tr '\n' ' ')" "2 0 0 "
 ok "and its points are right" "$LOCKSTEP" ckpt verify "$TAP/again"
+
+# A mark outlasts the start that left it only until the next one, also where that has the same number.
+two "$TAP/restart" 5 steps=1 cancels=1
+has "a start leaves the marks of a skipped step" '^failed 1: step 1: rank 1 could not save it' "$TAP/out0"
+is "of both ranks" "$(find "$TAP/restart" -name '*.failed' | wc -l)" 2
+restore= # so they meet before they train
+two "$TAP/restart" 5 steps=2 commit=2
+is "the next start saves that step" "$(grep -c '^written' "$TAP/out0") $(grep -c '^failed' "$TAP/out0" "$TAP/out1" | cut -d: -f2 | tr '\n' ' ')" "2 0 0 "
 done_testing

@@ -30,21 +30,33 @@
 static int publish_owner_check(const struct publish *publish, struct err *err)
 {
     const uid_t nobody = 65534;
-    struct stat parent, st;
+    struct statx parent, st;
 
-    if (fstat(publish->parent_fd, &parent) < 0 || fstat(publish->fd, &st) < 0)
+    if (statx(publish->parent_fd, "", AT_EMPTY_PATH, STATX_MODE, &parent) < 0 ||
+        statx(publish->fd, "", AT_EMPTY_PATH, STATX_UID, &st) < 0)
         return err_set(err, -errno, "%s: %m", publish->part);
-    if (!(parent.st_mode & S_IWOTH) || st.st_uid == geteuid() ||
-        (geteuid() == 0 && st.st_uid == nobody))
+    if (!(parent.stx_mode & S_IWOTH) || st.stx_uid == geteuid() ||
+        (geteuid() == 0 && st.stx_uid == nobody))
         return 0;
-    return err_set(err, -EACCES, "%s: belongs to user %u, expected %u", publish->part, st.st_uid,
+    return err_set(err, -EACCES, "%s: belongs to user %u, expected %u", publish->part, st.stx_uid,
                    geteuid());
+}
+
+/* A directory is listed from its begin. */
+static DIR *publish_list(int dir_fd)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!dir)
+        fd_clean(&fd);
+    return dir;
 }
 
 /* The program saves this step once more. */
 static void publish_marks_remove(const struct publish *publish)
 {
-    CLEAN(dir_clean) DIR *dir = fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
+    CLEAN(dir_clean) DIR *dir = publish_list(publish->fd);
     const struct dirent *entry;
     char own[64];
 
@@ -74,6 +86,33 @@ int publish_open(struct publish *publish, struct err *err)
         return result;
     publish_marks_remove(publish);
     return directory_sync(publish->parent_fd, err);
+}
+
+static void publish_part_forget(struct publish *publish, bool all)
+{
+    publish->again = all;
+    publish->fd =
+        openat(publish->parent_fd, publish->part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (publish->fd >= 0 && publish_owner_check(publish, NULL) == 0)
+        publish_marks_remove(publish);
+    publish_close(publish);
+}
+
+void publish_failures_forget(int parent_fd, uint64_t job, uint32_t rank, bool all)
+{
+    CLEAN(dir_clean) DIR *dir = publish_list(parent_fd);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        struct publish publish = { .parent_fd = parent_fd, .fd = -1, .job = job, .rank = rank };
+
+        if (strncmp(entry->d_name, ".step-", 6) != 0)
+            continue;
+        publish.step = strtoull(entry->d_name + 6, NULL, 10);
+        point_part_name(publish.step, job, publish.part, sizeof(publish.part));
+        if (strcmp(entry->d_name, publish.part) == 0)
+            publish_part_forget(&publish, all);
+    }
 }
 
 void publish_close(struct publish *publish)
@@ -182,12 +221,6 @@ static int publish_rank_read(const struct publish *publish, uint32_t number,
     return result;
 }
 
-/* A directory is listed from its begin. */
-static DIR *publish_list(const struct publish *publish)
-{
-    return fdopendir(openat(publish->fd, ".", O_RDONLY | O_CLOEXEC));
-}
-
 /* -ECANCELED if the entry says that a rank cannot save it; else 1 and the rank if it is that of a manifest; else 0. */
 static int publish_entry_read(const struct publish *publish, const char *entry, uint32_t *ret_rank,
                               struct err *err)
@@ -198,6 +231,8 @@ static int publish_entry_read(const struct publish *publish, const char *entry, 
         return 0;
     *ret_rank = (uint32_t)strtoul(entry + 5, &end, 10);
     if (strcmp(end, "." POINT_FAILED) == 0) {
+        if (*ret_rank >= publish->world) /* from a start with more ranks: no one removes it */
+            return 0;
         point_failure_read(publish->fd, *ret_rank, why, sizeof(why));
         return err_set(err, -ECANCELED, "%s", why);
     }
@@ -207,7 +242,7 @@ static int publish_entry_read(const struct publish *publish, const char *entry, 
 
 int publish_failure_look(const struct publish *publish, struct err *err)
 {
-    CLEAN(dir_clean) DIR *dir = publish_list(publish);
+    CLEAN(dir_clean) DIR *dir = publish_list(publish->fd);
     const struct dirent *entry;
     int result = 0;
 
@@ -222,7 +257,7 @@ int publish_failure_look(const struct publish *publish, struct err *err)
 void publish_missing_text(const struct publish *publish, char *out, size_t room)
 {
     CLEAN(free_clean) bool *there = calloc(publish->world, sizeof(*there));
-    CLEAN(dir_clean) DIR *dir = publish_list(publish);
+    CLEAN(dir_clean) DIR *dir = publish_list(publish->fd);
     const struct dirent *entry;
     uint32_t rank, count = 0, named = 0;
     size_t used = 0;
@@ -254,7 +289,7 @@ static int publish_number_compare(const void *a, const void *b)
 /* The ranks whose manifests are there; -EAGAIN: not all of them. */
 static int publish_ranks_find(const struct publish *publish, struct commit *commit, struct err *err)
 {
-    CLEAN(dir_clean) DIR *dir = publish_list(publish);
+    CLEAN(dir_clean) DIR *dir = publish_list(publish->fd);
     const struct dirent *entry;
     uint32_t count = 0;
 

@@ -23,6 +23,11 @@ struct publish {
 /* Makes the hidden directory, or opens the one that another rank made. */
 int publish_open(struct publish *publish, struct err *err); /* with all but fd and part set */
 void publish_close(struct publish *publish);
+/* Before the job trains: what the rank could not save at an earlier start with the same number, or before it went back to an
+ * older step, it may save now.  Every rank does this for its own marks; for `all` of them where the directory may have had other
+ * ranks.
+ */
+void publish_failures_forget(int parent_fd, uint64_t job, uint32_t rank, bool all);
 /* After the file of tensors is synced and has its name. */
 int publish_manifest(const struct publish *publish, const struct manifest *manifest,
                      struct ckpt_digest *ret_digest, struct err *err);

@@ -10,6 +10,7 @@
  */
 #include "verify/fabric/nccl_pair.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -129,7 +130,8 @@ static bool pair_text_get(struct pair_child *child, const char *text)
     for (size_t i = 0; i < sizeof(child->id.byte); i++) {
         unsigned byte;
 
-        if (!text[0] || !text[1] || sscanf(text, "%2x", &byte) != 1)
+        if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]) ||
+            sscanf(text, "%2x", &byte) != 1)
             return false;
         child->id.byte[i] = (char)byte;
         text += 2;
@@ -507,7 +509,7 @@ static void pair_result(const struct pair_record *record, uint32_t rails,
     }
 }
 
-/* Until the child has ended, is late, or somebody stops it.  What has come counts. */
+/* Until the child has ended, is late, or somebody stops it.  If it is late, what has come counts. */
 static int pair_collect(struct nccl_transfer *pair, const struct fabric_message *asked, int stop_fd,
                         struct fabric_message *results, struct err *err)
 {
@@ -530,8 +532,8 @@ static int pair_collect(struct nccl_transfer *pair, const struct fabric_message 
                        (sends ? END_NS : 0);
         }
     }
-    /* Stopped: the other side has failed, and reports why. */
-    for (uint32_t r = 0; r < pair->rails && (!began || result == -ECANCELED); r++)
+    /* Stopped: the other side has failed, and reports why.  A child that died has not looked at what arrived. */
+    for (uint32_t r = 0; r < pair->rails && (!began || result != -ETIMEDOUT); r++)
         results->flow[r].error = result == 0 ? EPROTO : (uint32_t)-result;
     return 0;
 }
@@ -556,20 +558,25 @@ int nccl_pair_measure(struct nccl_transfer *pair, const struct fabric_message *a
     return result;
 }
 
-void nccl_pair_end(struct nccl_transfer *pair)
+static bool pair_ended(pid_t pid, int64_t until_ns)
 {
     const struct timespec nap = time_spec(5 * NS_PER_MS);
-    int64_t until_ns = time_mono_ns() + END_NS;
 
+    while (waitpid(pid, NULL, WNOHANG) == 0) {
+        if (time_mono_ns() >= until_ns)
+            return false;
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+void nccl_pair_end(struct nccl_transfer *pair)
+{
     if (pair->pid <= 0)
         return;
-    while (waitpid(pair->pid, NULL, WNOHANG) == 0) {
-        if (time_mono_ns() >= until_ns || !pair->done) {
-            kill(pair->pid, SIGKILL);
-            waitpid(pair->pid, NULL, 0);
-            break;
-        }
-        nanosleep(&nap, NULL);
+    if (!pair_ended(pair->pid, pair->done ? time_mono_ns() + END_NS : 0)) {
+        kill(pair->pid, SIGKILL);
+        pair_ended(pair->pid, time_mono_ns() + END_NS); /* in a driver it may never end */
     }
     fd_clean(&pair->fd);
     *pair = (struct nccl_transfer){ .fd = -1 };

@@ -10,14 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/clean.h"
 #include "core/rand.h"
+#include "device/nccl_library.h"
 #include "verify/fabric/adapter.h"
 #include "verify/fabric/fabric_message.h"
 #include "verify/fabric/host_list.h"
+#include "verify/fabric/nccl_pair.h"
 #include "verify/fabric/pair_plan.h"
 #include "verify/fabric/perftest.h"
 #include "verify/fabric/perftest_run.h"
@@ -439,6 +442,88 @@ static void perftest_tables_are_read(void **state)
     assert_int_equal(perftest_parse(huge, strlen(huge), &result, &err), -ENODATA);
 }
 
+/* ---- NCCL ---- */
+
+/* As in nccl_pair.c: what its child writes. */
+struct pair_piece {
+    uint32_t report, rail, error;
+    uint64_t bytes, ns;
+    char text[FABRIC_TEXT];
+};
+
+/* Two pieces have come, 40 MB in a millisecond; then the child writes `last`, if it is not 0, and dies. */
+static uint32_t pair_error_after(uint32_t last)
+{
+    const struct fabric_message asked = { .type = FABRIC_RECEIVE,
+                                          .flows = 1,
+                                          .time_ns = 1000000000,
+                                          .wait_ns = 1000000000,
+                                          .bytes = 1 << 30 };
+    struct pair_piece piece = { .report = 2 };
+    struct fabric_message done = { .type = FABRIC_DONE };
+    struct nccl_transfer pair = { .rails = 1 };
+    int reports[2], stop[2];
+
+    assert_int_equal(pipe(reports), 0);
+    assert_int_equal(pipe(stop), 0);
+    pair.fd = reports[0];
+    for (int i = 0; i < 2; i++) {
+        piece.bytes = (uint64_t)i * (40 << 20);
+        piece.ns = (uint64_t)i * 1000000;
+        assert_int_equal(write(reports[1], &piece, sizeof(piece)), sizeof(piece));
+    }
+    piece = (struct pair_piece){ .report = last };
+    if (last)
+        assert_int_equal(write(reports[1], &piece, sizeof(piece)), sizeof(piece));
+    close(reports[1]);
+    assert_int_equal(nccl_pair_measure(&pair, &asked, stop[0], &done, NULL), 0);
+    assert_int_equal(done.flow[0].bytes, 40 << 20);
+    close(reports[0]);
+    close(stop[0]);
+    close(stop[1]);
+    return done.flow[0].error;
+}
+
+static void a_child_of_nccl_that_dies_has_measured_nothing(void **state)
+{
+    const uint32_t finished = 6;
+
+    (void)state;
+    assert_int_equal(pair_error_after(finished), 0);
+    assert_int_equal(pair_error_after(0), EPROTO);
+}
+
+/* Before it touches a GPU. */
+static void an_id_of_nccl_has_two_digits_for_each_byte(void **state)
+{
+    static const char *const bytes[] = { " 1", "+1", "-1", "0x", "1 ", "g0" };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bytes); i++) {
+        struct fabric_message asked = { .type = FABRIC_SEND,
+                                        .flows = 1,
+                                        .time_ns = 1000000000,
+                                        .wait_ns = 1000000000,
+                                        .bytes = 1 << 30 };
+        struct fabric_message done = { .type = FABRIC_DONE };
+        struct nccl_transfer pair;
+        struct err err = { "" };
+        int stop[2];
+
+        for (size_t at = 0; at < 2 * sizeof(((struct nccl_id *)NULL)->byte); at += 2)
+            memcpy(asked.text + at, at == 64 ? bytes[i] : "00", 2);
+        strcat(asked.text, " 65536 4");
+        assert_int_equal(pipe(stop), 0);
+        assert_int_equal(nccl_pair_start(&asked, false, &pair, &err), 0);
+        assert_int_equal(nccl_pair_measure(&pair, &asked, stop[0], &done, &err), -ECANCELED);
+        assert_string_equal(err.text, "an id of NCCL that cannot be read");
+        nccl_pair_end(&pair);
+        assert_int_equal(pair.fd, -1);
+        close(stop[0]);
+        close(stop[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +541,8 @@ int main(void)
         cmocka_unit_test(a_topology_is_bounded_over_all_switches),
         cmocka_unit_test(counters_of_adapters_are_found_by_name),
         cmocka_unit_test(perftest_tables_are_read),
+        cmocka_unit_test(a_child_of_nccl_that_dies_has_measured_nothing),
+        cmocka_unit_test(an_id_of_nccl_has_two_digits_for_each_byte),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
