@@ -75,7 +75,7 @@ static void stack_look_at(const struct stack_ask *ask, struct fact_stack *ret)
         why_not(ret, "python stack: %s", err.text);
     if (ask->native && nativestack_read(&ask->proc, ret->native, sizeof(ret->native), &err) < 0)
         why_not(ret, "native stack: %s", err.text);
-    ras_look(ask->proc.dir_fd, ret->ras, sizeof(ret->ras));
+    ras_look(&ask->proc, ret->ras, sizeof(ret->ras));
 }
 
 /* Its user is compared before and after: a pid that was reused, or a program that became another user's
