@@ -13,7 +13,8 @@
 #include "device/cuda/symbols.h"
 
 /* `find` is dlsym().  Returns how many places were changed, 0 where nothing was found or they are changed already.  A place that
- * somebody else changed before stays as it is.  NULL: puts back what was there.  For one thread at a time.
+ * somebody else changed before stays as it is, and so does one
+ * that the loader has not filled in yet (Python loads extensions with all of theirs filled in).  NULL: puts back what was there.  For one thread at a time.
  */
 int host_waits_watch(symbol_find *find);
 

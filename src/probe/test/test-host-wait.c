@@ -38,9 +38,9 @@ static void *waits_library(const char *name, int flags)
     return library;
 }
 
-static struct waits waits_of(const char *name)
+static struct waits waits_of(const char *name, int flags)
 {
-    void *library = waits_library(name, RTLD_LAZY);
+    void *library = waits_library(name, flags);
     const char *names[] = { "waits_stream", "waits_event", "waits_device", "waits_copy_async",
                             "waits_copy" };
     void *found[COUNT(names)];
@@ -83,8 +83,10 @@ static uint64_t waits_stamped(struct ring_reader *reader)
 static void waits_of_torchs_libraries_are_stamped(void **state)
 {
     void *runtime = waits_library("libcudart-waits.so", RTLD_NOW | RTLD_GLOBAL);
-    struct waits torch = waits_of("libtorch_waits.so"), c10 = waits_of("libc10_waits.so");
-    struct waits other = waits_of("libother_waits.so");
+    struct waits torch = waits_of("libtorch_waits.so", RTLD_LAZY);
+    struct waits c10 = waits_of("libc10_waits.so", RTLD_NOW);
+    struct waits unbound = waits_of("libc10_unbound_waits.so", RTLD_LAZY);
+    struct waits other = waits_of("libother_waits.so", RTLD_LAZY);
     struct lockstep_probe *probe = waits_scene();
     struct ring_reader *reader = scene_read(*state, 3, 0);
     const struct stamp begin = { .what = RING_STAMP_STEP_BEGIN,
@@ -97,7 +99,7 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_non_null(last);
     assert_int_equal(cuda.stream_create(&compute, CUDA_STREAM_NON_BLOCKING), 0);
     assert_int_equal(cuda.stream_create(&aside, CUDA_STREAM_NON_BLOCKING), 0);
-    assert_int_equal(torch.stream(aside), 11); /* bound before, and c10's are not */
+    assert_int_equal(torch.stream(aside), 11);
     assert_int_equal(host_waits_watch(waits_find), 10);
     assert_int_equal(host_waits_watch(waits_find), 0);
     lockstep_step_begin(probe, 1);
@@ -108,7 +110,8 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_int_equal(waits_stamped(reader), 1);
     assert_int_equal(c10.stream(aside), 11); /* it does not compute */
     assert_ptr_equal(*last, aside);
-    assert_int_equal(other.stream(compute), 11); /* not torch's */
+    assert_int_equal(other.stream(compute), 11);   /* not torch's */
+    assert_int_equal(unbound.stream(compute), 11); /* nobody knows yet where it leads */
     assert_int_equal(waits_stamped(reader), 0);
     assert_int_equal(c10.event(&event), 22);
     assert_ptr_equal(*last, &event);
@@ -135,7 +138,7 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_int_equal(host_waits_watch(NULL), 0);
     assert_int_equal(torch.stream(compute), 11);
     assert_int_equal(waits_stamped(reader), 0);
-    assert_int_equal(host_waits_watch(waits_find), 10);
+    assert_int_equal(host_waits_watch(waits_find), 11); /* one more is bound by now */
     ring_reader_close(reader);
     lockstep_probe_close(probe);
     assert_int_equal(torch.stream(compute), 11); /* without a ring, as without us */
