@@ -1,7 +1,8 @@
 /* host_wait.h - when the program waits for its device inside a library of torch.
  *
  * item(), nonzero(), bincount() and many others wait in C++, where Python sees nothing.  What the stream computed until then is the
- * device's work and not the host's, so the stream is stamped just before the wait.  For that the places are changed through which
+ * device's work and not the host's, so the stream is stamped just before the wait of the
+ * thread that began the step: that of another thread does not keep the program waiting.  For that the places are changed through which
  * torch's libraries call the CUDA runtime's waits (cudaStreamSynchronize() and the like) and copies between host and device, which
  * wait where the host's memory is pageable; no other library's calls are seen, and what the runtime does with them is as before.
  *

@@ -5,6 +5,7 @@
 #include "probe/test/scene.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -80,6 +81,20 @@ static uint64_t waits_stamped(struct ring_reader *reader)
     return stamped;
 }
 
+struct waits_of_thread {
+    struct waits waits;
+    void *stream, *context;
+};
+
+static void *waits_aside(void *arg)
+{
+    struct waits_of_thread *of = arg;
+
+    cuda.context_push(of->context);
+    of->waits.stream(of->stream);
+    return NULL;
+}
+
 static void waits_of_torchs_libraries_are_stamped(void **state)
 {
     void *runtime = waits_library("libcudart-waits.so", RTLD_NOW | RTLD_GLOBAL);
@@ -95,6 +110,8 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     void **last = dlsym(runtime, "waits_last"), *compute, *aside;
     int event, to = 0, from = 7;
     uint64_t stamped = 0;
+    void *context = NULL;
+    pthread_t thread;
 
     assert_non_null(last);
     assert_int_equal(cuda.stream_create(&compute, CUDA_STREAM_NON_BLOCKING), 0);
@@ -108,7 +125,13 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_int_equal(torch.stream(compute), 11);
     assert_ptr_equal(*last, compute);
     assert_int_equal(waits_stamped(reader), 1);
-    assert_int_equal(c10.stream(aside), 11); /* it does not compute */
+    assert_int_equal(cuda.context_current(&context), 0);
+    assert_int_equal(pthread_create(&thread, NULL, waits_aside,
+                                    &(struct waits_of_thread){ torch, compute, context }),
+                     0);
+    pthread_join(thread, NULL);
+    assert_int_equal(waits_stamped(reader), 0); /* the step does not wait for another thread's */
+    assert_int_equal(c10.stream(aside), 11);    /* it does not compute */
     assert_ptr_equal(*last, aside);
     assert_int_equal(other.stream(compute), 11);   /* not torch's */
     assert_int_equal(unbound.stream(compute), 11); /* nobody knows yet where it leads */
