@@ -139,13 +139,12 @@ static bool ras_wait(int fd, short events, int64_t until_ns)
 }
 
 /* All that it answers until it closes, or until the time is over. */
-static size_t ras_ask(uint16_t port, char *ret, size_t room)
+static size_t ras_ask(uint16_t port, int64_t until_ns, char *ret, size_t room)
 {
     CLEAN(fd_clean) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_port = htons(port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int64_t until_ns = time_mono_ns() + RAS_LIMIT_NS;
     size_t used = 0;
     ssize_t size;
 
@@ -165,15 +164,16 @@ static size_t ras_ask(uint16_t port, char *ret, size_t room)
     return used;
 }
 
-void ras_look(const struct proc_ref *proc, char *ret, size_t room)
+void ras_look(const struct proc_ref *proc, int64_t until_ns, char *ret, size_t room)
 {
     static char answer[RAS_BYTES];
     uint16_t port = ras_port(proc->dir_fd);
     uint32_t pid = ras_pid(proc->dir_fd);
 
     ret[0] = '\0';
+    until_ns = MIN(until_ns, time_mono_ns() + RAS_LIMIT_NS);
     if (port == 0 || pid == 0 || !ras_is_our_net(proc->dir_fd) || !ras_listens(port, proc->owner) ||
-        ras_ask(port, answer, sizeof(answer)) == 0 || !ras_listens(port, proc->owner))
+        ras_ask(port, until_ns, answer, sizeof(answer)) == 0 || !ras_listens(port, proc->owner))
         return;
     if (strncmp(answer, "SERVER PROTOCOL ", 16) == 0)
         ras_parse(answer, pid, ret, room);

@@ -287,7 +287,7 @@ static void ras_takes_only_sentences_of_nccl(void **state)
 }
 
 /* A process that answers as RAS does, and a rank of which that is told. */
-static void ras_ask_at(unsigned long more, bool ours, char *said, size_t room)
+static void ras_ask_at(unsigned long more, bool ours, int64_t wait_ns, char *said, size_t room)
 {
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), ready[2];
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -331,7 +331,7 @@ static void ras_ask_at(unsigned long more, bool ours, char *said, size_t room)
     close(listener);
     rank = ref_of(pid);
     rank.owner += !ours;
-    ras_look(&rank, said, room);
+    ras_look(&rank, time_mono_ns() + wait_ns, said, room);
     kill(server, SIGKILL);
     kill(pid, SIGKILL);
     waitpid(server, NULL, 0);
@@ -344,11 +344,13 @@ static void ras_is_asked_only_where_the_ranks_user_listens(void **state)
     char said[FACT_WORDS];
 
     (void)state;
-    ras_ask_at(0, true, said, sizeof(said));
+    ras_ask_at(0, true, NS_PER_S, said, sizeof(said));
     assert_string_equal(said, "does not answer");
-    ras_ask_at(0, false, said, sizeof(said));
+    ras_ask_at(0, false, NS_PER_S, said, sizeof(said));
     assert_string_equal(said, "");
-    ras_ask_at(65536, true, said, sizeof(said)); /* no port has that number */
+    ras_ask_at(65536, true, NS_PER_S, said, sizeof(said)); /* no port has that number */
+    assert_string_equal(said, "");
+    ras_ask_at(0, true, 0, said, sizeof(said)); /* no time is left */
     assert_string_equal(said, "");
 }
 
