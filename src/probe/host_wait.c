@@ -222,21 +222,19 @@ static bool host_wait_write(const struct host_wait_object *object, _Atomic(uintp
     return true;
 }
 
-/* A word that leads elsewhere than to the runtime is somebody else's change; one that leads into its own library is not bound yet. */
+/* A word that leads elsewhere than to the runtime is somebody else's change, or not bound yet: then only the loader knows which runtime
+ * it is for, where two of them are loaded.
+ */
 static bool host_wait_change(const struct host_wait_object *object, ElfW(Addr) offset,
                              const struct host_wait *wait)
 {
     ElfW(Addr) at = object->base + offset;
     _Atomic(uintptr_t) *word =
         (void *)at; /* NOLINT(performance-no-int-to-ptr): as the loader has it */
-    uintptr_t value;
 
     if (at < object->begin || at > object->end - sizeof(*word) || at % sizeof(*word))
         return false;
-    value = atomic_load(word);
-    if (value != host_wait_original(wait) && (value < object->begin || value >= object->end))
-        return false;
-    if (host_wait_changes == HOST_WAIT_CHANGES ||
+    if (atomic_load(word) != host_wait_original(wait) || host_wait_changes == HOST_WAIT_CHANGES ||
         !host_wait_write(object, word, (uintptr_t)wait->ours))
         return false;
     host_wait_changed[host_wait_changes++] =

@@ -90,7 +90,7 @@ bool python_host_wait(void *stream)
 {
     uint8_t phase = atomic_load_explicit(&stamping.now, memory_order_relaxed);
 
-    return stamps_are_on() && stream == stamps_stream() &&
+    return stamps_are_on() && stream == stamps_stream() && stamps_thread_is_this() &&
            stamp_put(
                probe_current(), stream,
                &(struct stamp){ .what = RING_STAMP_HOST_WAIT,

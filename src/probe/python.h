@@ -55,7 +55,8 @@ int python_use(const struct python_functions *functions, uint64_t size);
  */
 const struct python_method *python_method(const char *name);
 
-/* The host is about to wait for what this stream was given: stamps it, if it is the one that computes.  From any thread, with or
+/* The host is about to wait for what this stream was given: stamps it, if it is the one that computes and this
+ * is the thread that began the step.  From any thread, with or
  * without the interpreter's lock.  False: it was not stamped.
  */
 bool python_host_wait(void *stream);

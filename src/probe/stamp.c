@@ -5,6 +5,7 @@
 #include "probe/stamp.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -33,6 +34,7 @@ static struct {
     struct ring_stamps_head *head;
     uint64_t place, clock_place, mask; /* of the stamps, as the device has them */
     _Atomic(void *) stream;            /* that computes: of the newest step */
+    _Atomic uintptr_t thread;          /* that began it */
     _Atomic uint64_t tag, step_tags;   /* given so far; when this step began */
     _Atomic uint64_t every;            /* every so many steps are stamped */
     _Atomic bool skip;                 /* not this one */
@@ -59,6 +61,11 @@ static void stamps_off(int result, const char *what)
 bool stamps_are_on(void)
 {
     return atomic_load_explicit(&stamps.state, memory_order_acquire) == STAMPS_ON;
+}
+
+bool stamps_thread_is_this(void)
+{
+    return atomic_load_explicit(&stamps.thread, relaxed) == (uintptr_t)pthread_self();
 }
 
 uint64_t stamps_given(void)
@@ -341,6 +348,7 @@ bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *g
     if (stamp->what == RING_STAMP_STEP_BEGIN) {
         stamps_step_begin(probe);
         atomic_store_explicit(&stamps.stream, stream, relaxed);
+        atomic_store_explicit(&stamps.thread, (uintptr_t)pthread_self(), relaxed);
         stamp->colls = atomic_load_explicit(&stamps.skip, relaxed);
     } else if (atomic_load_explicit(&stamps.skip, relaxed) && !stamp_is_of_step(stamp)) {
         return false;

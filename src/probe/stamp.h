@@ -43,6 +43,8 @@ bool stamp_put(struct lockstep_probe *probe, void *stream, const struct stamp *s
 
 /* The stream that computes, as the newest step said. */
 void *stamps_stream(void);
+/* This thread began it. */
+bool stamps_thread_is_this(void);
 uint64_t stamps_given(void); /* so far */
 
 /* The device's clock in ours, as the stamps know it; 0: they do not. */

@@ -17,6 +17,7 @@
 #include "core/time.h"
 
 #define REPAIR_LIMIT_NS (240 * NS_PER_S) /* less than an order is waited for */
+#define REPAIR_KILLED_NS (10 * NS_PER_S) /* for its end after the kill */
 
 static _Noreturn void repair_exec(const char *node, const struct decision *order, int out)
 {
@@ -41,6 +42,8 @@ int node_repair_begin(struct node_repair *repair, const char *node, const struct
 {
     int fd[2];
 
+    if (repair->hung)
+        return -EBUSY;
     if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     *repair = (struct node_repair){ .fd = fd[0], .until_ns = now_ns + REPAIR_LIMIT_NS };
@@ -48,8 +51,10 @@ int node_repair_begin(struct node_repair *repair, const char *node, const struct
     if (repair->pid == 0)
         repair_exec(node, order, fd[1]);
     close(fd[1]);
-    if (repair->pid > 0)
+    if (repair->pid > 0) {
+        setpgid(repair->pid, repair->pid); /* whoever of the two comes first */
         return 0;
+    }
     repair->pid = 0;
     fd_clean(&repair->fd);
     return -EAGAIN;
@@ -57,6 +62,8 @@ int node_repair_begin(struct node_repair *repair, const char *node, const struct
 
 void node_repair_reaped(struct node_repair *repair, pid_t pid, int status)
 {
+    if (repair->hung && pid == repair->hung)
+        repair->hung = 0;
     if (!repair->pid || pid != repair->pid)
         return;
     repair->ended = true;
@@ -106,7 +113,15 @@ bool node_repair_turn(struct node_repair *repair, int64_t now_ns, enum outcome_r
     if (!repair->ended) {
         if (now_ns >= repair->until_ns)
             kill(-repair->pid, SIGKILL);
-        return false;
+        if (now_ns < repair->until_ns + REPAIR_KILLED_NS)
+            return false;
+        snprintf(ret, room, "process %d that did it does not end, not even by a kill",
+                 (int)repair->pid);
+        *result = OUTCOME_UNKNOWN;
+        fd_clean(&repair->fd);
+        repair->hung = repair->pid;
+        repair->pid = 0;
+        return true;
     }
     repair_read(repair);
     *result = repair_result(repair, ret, room);

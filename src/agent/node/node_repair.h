@@ -23,13 +23,14 @@ struct node_repair {
     size_t size;
     char text[512];
     int64_t until_ns;
+    pid_t hung; /* one that was given up and has not ended, 0: none */
 };
 
-/* -errno: it could not be started. */
+/* -errno: it could not be started; -EBUSY: an earlier one that was given up is still there. */
 int node_repair_begin(struct node_repair *repair, const char *node, const struct decision *order,
                       int64_t now_ns);
 void node_repair_reaped(struct node_repair *repair, pid_t pid, int status);
-/* True: it is over, with this result. */
+/* True: it is over, with this result.  A process that hangs in a driver outlives its kill: some seconds later it is given up, unknown. */
 bool node_repair_turn(struct node_repair *repair, int64_t now_ns, enum outcome_result *result,
                       char *ret, size_t room);
 void node_repair_fini(struct node_repair *repair);

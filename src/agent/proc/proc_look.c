@@ -17,9 +17,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define LOOK_SECONDS 4 /* then the child ends itself, and the kernel lets go of what it holds */
 #define NICENESS 10 /* reading symbols takes a core for a moment: whoever trains there goes first */
-#define ANSWER_NS ((LOOK_SECONDS + 2) * NS_PER_S)
+#define ANSWER_NS ((PROC_LOOK_SECONDS + 2) * NS_PER_S)
 #define END_LOOKS 100 /* for the end of a killed child, 1 ms each */
 
 struct proc_look {
@@ -55,7 +54,7 @@ static void look_child_run(struct proc_ref proc, proc_look_run *run, const void 
     signal(SIGALRM, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    alarm(LOOK_SECONDS);
+    alarm(PROC_LOOK_SECONDS);
     setpriority(PRIO_PROCESS, 0, NICENESS);
     fd = fcntl(fd, F_DUPFD, 3); /* above those that take their places */
     if (fd < 0 || dup2(proc.dir_fd, STDOUT_FILENO) < 0 || dup2(fd, STDIN_FILENO) < 0)

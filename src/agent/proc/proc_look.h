@@ -15,6 +15,9 @@
 
 #define PROC_LOOK_MAX (256 * 1024) /* bytes; a longer answer is none */
 
+/* Then the child ends itself, and the kernel lets go of what it holds. */
+#define PROC_LOOK_SECONDS 5
+
 struct proc_look;
 
 /* Runs in the child and writes the answer.  `proc` is the process, `arg` is as the parent had it. */

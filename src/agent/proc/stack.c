@@ -60,6 +60,9 @@ __attribute__((format(printf, 2, 3))) static void why_not(struct fact_stack *fac
     va_end(args);
 }
 
+/* Half a second before the look ends itself: the stacks that were read are worth more. */
+#define RAS_OVER_NS (PROC_LOOK_SECONDS * NS_PER_S - NS_PER_S / 2)
+
 static void stack_look_at(const struct stack_ask *ask, struct fact_stack *ret)
 {
     char text[8192];
@@ -75,7 +78,7 @@ static void stack_look_at(const struct stack_ask *ask, struct fact_stack *ret)
         why_not(ret, "python stack: %s", err.text);
     if (ask->native && nativestack_read(&ask->proc, ret->native, sizeof(ret->native), &err) < 0)
         why_not(ret, "native stack: %s", err.text);
-    ras_look(ask->proc.dir_fd, ret->ras, sizeof(ret->ras));
+    ras_look(&ask->proc, ret->mono_ns + RAS_OVER_NS, ret->ras, sizeof(ret->ras));
 }
 
 /* Its user is compared before and after: a pid that was reused, or a program that became another user's

@@ -16,9 +16,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,9 +231,9 @@ static const char ras_apart[] =
     "Warnings\n========\n\n#0-0 (2d631d5a5f6c7c27) MISMATCH\n"
     "  Communicator ranks have different AllReduce operation counts\n"
     "  30 ranks have launched up to operation 640\n"
-    "  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 3870 on node n1\n"
-    "  Rank 8 has launched \033[31m up -- GPU 3 managed by process 3871 on node n1\n"
-    "  Rank 9 -- GPU 3 managed by process 3872 on node n1\n";
+    "  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 3870 on node 127.0.0.1\n"
+    "  Rank 8 has launched \033[31m up -- GPU 3 managed by process 3871 on node 127.0.0.1\n"
+    "  Rank 9 -- GPU 3 managed by process 3872 on node 127.0.0.1\n";
 
 static void ras_says_what_is_wrong_with_one_process(void **state)
 {
@@ -247,10 +249,108 @@ static void ras_says_what_is_wrong_with_one_process(void **state)
     ras_parse(ras_apart, 3870, said, sizeof(said));
     assert_string_equal(said, "has launched up to operation 60");
     ras_parse(ras_apart, 3871, said, sizeof(said));
-    assert_string_equal(said, "has launched ??31m up");
+    assert_string_equal(said, "");
     ras_parse(ras_apart, 3872, said, sizeof(said)); /* one of a list that is no list of the dead */
     assert_string_equal(said, "");
     ras_parse("", 1, said, sizeof(said));
+    assert_string_equal(said, "");
+}
+
+static void ras_takes_no_other_nodes_process_for_ours(void **state)
+{
+    char said[FACT_WORDS];
+
+    (void)state;
+    ras_parse("#0-0 (1) INCOMPLETE\n  Rank 9 -- GPU 0 managed by process 60 on node 192.0.2.1\n",
+              60, said, sizeof(said)); /* an address that no machine has */
+    assert_string_equal(said, "");
+    ras_parse("#0-0 (1) INCOMPLETE\n  Rank 9 -- GPU 0 managed by process 60 on node 127.0.0.1\n"
+              "\n#0-0 (1) ERROR\n"
+              "  Rank 3 reported System error -- GPU 0 managed by process 60 on node 192.0.2.1\n",
+              60, said, sizeof(said)); /* two of that number */
+    assert_string_equal(said, "");
+}
+
+static void ras_takes_only_sentences_of_nccl(void **state)
+{
+    static const char text[] =
+        "#0-0 (1) INCOMPLETE\n"
+        "  Rank 3 was killed by user bob -- GPU 0 managed by process 60 on node 127.0.0.1\n"
+        "  Rank 3 has launched up to operation 6 of bob -- GPU 0 managed by process 60 on node "
+        "127.0.0.1\n"
+        "  Rank 3 reported bob's error -- GPU 0 managed by process 60 on node 127.0.0.1\n";
+    char said[FACT_WORDS];
+
+    (void)state;
+    ras_parse(text, 60, said, sizeof(said));
+    assert_string_equal(said, "");
+}
+
+/* A process that answers as RAS does, and a rank of which that is told. */
+static void ras_ask_at(unsigned long more, bool ours, int64_t wait_ns, char *said, size_t room)
+{
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), ready[2];
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(at);
+    char variable[64], go;
+    struct proc_ref rank;
+    pid_t server, pid;
+
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    snprintf(variable, sizeof(variable), "NCCL_RAS_ADDR=localhost:%lu", ntohs(at.sin_port) + more);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execle("/bin/sleep", "sleep", "60", (char *)NULL, (char *const[]){ variable, NULL });
+        _exit(127);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &go, 1), 0); /* it runs its program */
+    close(ready[0]);
+    server = fork();
+    assert_true(server >= 0);
+    if (server == 0) {
+        char asked[64];
+        int one;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        one = accept(listener, NULL, NULL);
+        if (read(one, asked, sizeof(asked)) > 0)
+            dprintf(one,
+                    "SERVER PROTOCOL 2\n#0-0 (1) INCOMPLETE\n"
+                    "  Rank 3 -- GPU 0 managed by process %d on node 127.0.0.1\n",
+                    (int)pid);
+        close(one);
+        pause();
+        _exit(0);
+    }
+    close(listener);
+    rank = ref_of(pid);
+    rank.owner += !ours;
+    ras_look(&rank, time_mono_ns() + wait_ns, said, room);
+    kill(server, SIGKILL);
+    kill(pid, SIGKILL);
+    waitpid(server, NULL, 0);
+    waitpid(pid, NULL, 0);
+    close(rank.dir_fd);
+}
+
+static void ras_is_asked_only_where_the_ranks_user_listens(void **state)
+{
+    char said[FACT_WORDS];
+
+    (void)state;
+    ras_ask_at(0, true, NS_PER_S, said, sizeof(said));
+    assert_string_equal(said, "does not answer");
+    ras_ask_at(0, false, NS_PER_S, said, sizeof(said));
+    assert_string_equal(said, "");
+    ras_ask_at(65536, true, NS_PER_S, said, sizeof(said)); /* no port has that number */
+    assert_string_equal(said, "");
+    ras_ask_at(0, true, 0, said, sizeof(said)); /* no time is left */
     assert_string_equal(said, "");
 }
 
@@ -521,6 +621,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ras_says_what_is_wrong_with_one_process),
+        cmocka_unit_test(ras_takes_no_other_nodes_process_for_ours),
+        cmocka_unit_test(ras_takes_only_sentences_of_nccl),
+        cmocka_unit_test(ras_is_asked_only_where_the_ranks_user_listens),
         cmocka_unit_test(the_python_stack_is_read_from_outside),
         cmocka_unit_test(also_while_the_gil_is_held),
         cmocka_unit_test(who_keeps_the_gil_comes_first),

@@ -5,6 +5,7 @@
 #include "probe/test/scene.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -38,9 +39,9 @@ static void *waits_library(const char *name, int flags)
     return library;
 }
 
-static struct waits waits_of(const char *name)
+static struct waits waits_of(const char *name, int flags)
 {
-    void *library = waits_library(name, RTLD_LAZY);
+    void *library = waits_library(name, flags);
     const char *names[] = { "waits_stream", "waits_event", "waits_device", "waits_copy_async",
                             "waits_copy" };
     void *found[COUNT(names)];
@@ -80,11 +81,27 @@ static uint64_t waits_stamped(struct ring_reader *reader)
     return stamped;
 }
 
+struct waits_of_thread {
+    struct waits waits;
+    void *stream, *context;
+};
+
+static void *waits_aside(void *arg)
+{
+    struct waits_of_thread *of = arg;
+
+    cuda.context_push(of->context);
+    of->waits.stream(of->stream);
+    return NULL;
+}
+
 static void waits_of_torchs_libraries_are_stamped(void **state)
 {
     void *runtime = waits_library("libcudart-waits.so", RTLD_NOW | RTLD_GLOBAL);
-    struct waits torch = waits_of("libtorch_waits.so"), c10 = waits_of("libc10_waits.so");
-    struct waits other = waits_of("libother_waits.so");
+    struct waits torch = waits_of("libtorch_waits.so", RTLD_LAZY);
+    struct waits c10 = waits_of("libc10_waits.so", RTLD_NOW);
+    struct waits unbound = waits_of("libc10_unbound_waits.so", RTLD_LAZY);
+    struct waits other = waits_of("libother_waits.so", RTLD_LAZY);
     struct lockstep_probe *probe = waits_scene();
     struct ring_reader *reader = scene_read(*state, 3, 0);
     const struct stamp begin = { .what = RING_STAMP_STEP_BEGIN,
@@ -93,11 +110,13 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     void **last = dlsym(runtime, "waits_last"), *compute, *aside;
     int event, to = 0, from = 7;
     uint64_t stamped = 0;
+    void *context = NULL;
+    pthread_t thread;
 
     assert_non_null(last);
     assert_int_equal(cuda.stream_create(&compute, CUDA_STREAM_NON_BLOCKING), 0);
     assert_int_equal(cuda.stream_create(&aside, CUDA_STREAM_NON_BLOCKING), 0);
-    assert_int_equal(torch.stream(aside), 11); /* bound before, and c10's are not */
+    assert_int_equal(torch.stream(aside), 11);
     assert_int_equal(host_waits_watch(waits_find), 10);
     assert_int_equal(host_waits_watch(waits_find), 0);
     lockstep_step_begin(probe, 1);
@@ -106,9 +125,16 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_int_equal(torch.stream(compute), 11);
     assert_ptr_equal(*last, compute);
     assert_int_equal(waits_stamped(reader), 1);
-    assert_int_equal(c10.stream(aside), 11); /* it does not compute */
+    assert_int_equal(cuda.context_current(&context), 0);
+    assert_int_equal(pthread_create(&thread, NULL, waits_aside,
+                                    &(struct waits_of_thread){ torch, compute, context }),
+                     0);
+    pthread_join(thread, NULL);
+    assert_int_equal(waits_stamped(reader), 0); /* the step does not wait for another thread's */
+    assert_int_equal(c10.stream(aside), 11);    /* it does not compute */
     assert_ptr_equal(*last, aside);
-    assert_int_equal(other.stream(compute), 11); /* not torch's */
+    assert_int_equal(other.stream(compute), 11);   /* not torch's */
+    assert_int_equal(unbound.stream(compute), 11); /* nobody knows yet where it leads */
     assert_int_equal(waits_stamped(reader), 0);
     assert_int_equal(c10.event(&event), 22);
     assert_ptr_equal(*last, &event);
@@ -135,7 +161,7 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     assert_int_equal(host_waits_watch(NULL), 0);
     assert_int_equal(torch.stream(compute), 11);
     assert_int_equal(waits_stamped(reader), 0);
-    assert_int_equal(host_waits_watch(waits_find), 10);
+    assert_int_equal(host_waits_watch(waits_find), 11); /* one more is bound by now */
     ring_reader_close(reader);
     lockstep_probe_close(probe);
     assert_int_equal(torch.stream(compute), 11); /* without a ring, as without us */
