@@ -184,6 +184,8 @@ static bool kernel_carries_name(const char *text, const char *end)
         { "BTRFS: device fsid ", " scanned by " },
     };
 
+    if (text == end || !strchr("rituhsBbd", *text)) /* as most lines */
+        return false;
     for (size_t i = 0; i < COUNT(lines); i++)
         if (kernel_begins(text, end, lines[i].begin) && scan_find(text, end, lines[i].behind))
             return true;
@@ -214,11 +216,13 @@ bool kernel_speaker_is_known(const struct kernel_scan *scan)
     const char *address;
     char device[KERNEL_DEVICE];
 
-    if (kernel_grammar_kind(scan) || kernel_is_bond(text, end))
+    if (kernel_grammar_kind(scan))
         return true;
     for (size_t i = 0; i < COUNT(speakers); i++)
         if (kernel_begins(text, end, speakers[i]))
             return true;
+    if (kernel_is_bond(text, end))
+        return true;
     address = scan_pci(text, end, true, device);
     if (address && kernel_begins(address, end, ": "))
         return true;
