@@ -40,6 +40,6 @@ two "$TAP/restart" 5 steps=1 cancels=1
 has "a start leaves the marks of a skipped step" '^failed 1: step 1: rank 1 could not save it' "$TAP/out0"
 is "of both ranks" "$(find "$TAP/restart" -name '*.failed' | wc -l)" 2
 restore= # so they meet before they train
-two "$TAP/restart" 5 steps=2 commit=2
+two "$TAP/restart" 5 steps=2 commit=2 pause=500
 is "the next start saves that step" "$(grep -c '^written' "$TAP/out0") $(grep -c '^failed' "$TAP/out0" "$TAP/out1" | cut -d: -f2 | tr '\n' ' ')" "2 0 0 "
 done_testing

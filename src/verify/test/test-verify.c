@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -824,6 +825,35 @@ static void more_results_than_fit_keep_the_worst(void **state)
     assert_int_equal(report.result[VERIFY_RESULTS - 1].state, CHECK_FAILED);
 }
 
+static bool small_reads_are_short;
+
+/* In place of the C library's. */
+ssize_t pread(int fd, void *data, size_t size, off_t at)
+{
+    bool is_short = small_reads_are_short && size == 4096;
+    ssize_t n = syscall(SYS_pread64, fd, data, is_short ? size / 2 : size, at);
+
+    if (is_short)
+        errno = EACCES; /* as of an earlier call */
+    return n;
+}
+
+static void a_short_read_is_an_error_of_the_disk(void **state)
+{
+    const struct verify_place place = {
+        .root = "", .node = "n1", .dir = "/tmp", .stage = VERIFY_PROLOG
+    };
+    struct verify_report report = { 0 };
+
+    (void)state;
+    small_reads_are_short = true;
+    check_disk_rate.run(&place, &report);
+    small_reads_are_short = false;
+    assert_int_equal(report.count, 1);
+    assert_int_equal(report.result[0].state, CHECK_FAILED);
+    assert_non_null(strstr(report.result[0].why, "short"));
+}
+
 static void a_disk_is_measured_and_nothing_is_left(void **state)
 {
     struct verify_place place = { .root = "", .node = "n1", .dir = "/tmp", .stage = VERIFY_PROLOG };
@@ -880,6 +910,7 @@ int main(void)
         cmocka_unit_test(the_worst_result_decides),
         cmocka_unit_test(more_results_than_fit_keep_the_worst),
         cmocka_unit_test(a_disk_is_measured_and_nothing_is_left),
+        cmocka_unit_test(a_short_read_is_an_error_of_the_disk),
     };
     int failed;
 
