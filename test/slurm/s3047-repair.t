@@ -71,7 +71,7 @@ in_node n1 sh -c 'mkdir /run/dev; mknod /run/dev/nvidia0 c 1 3; mknod -m 666 /ru
 held() { in_node n1 pgrep -x sleep -a | grep -q 'sleep 1000$'; }
 await held
 again --act --drain-share 100 --drains 20 --verify-at-once 0 --repair reset-gpu
-await outcome n1 'not-executed: process [0-9]+ holds a GPU'
+await outcome n1 'not-executed: process [0-9]+ \(sleep\) holds a GPU'
 tap_result $? "a GPU that a process holds is not reset"
 is "nothing was done" "$(deeds)" ''
 in_node n1 pkill -x -f 'sleep 1000'
