@@ -61,11 +61,10 @@ static const struct opt node_repair_opts[] = {
 
 /* ---- the tool ---- */
 
-/* A program that only root can have put there. */
+/* A program of the system's that only root can change; what was installed beside it below /usr/local is not asked. */
 static bool repair_tool_find(const char *name, char *ret, size_t room)
 {
-    static const char *const places[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
-                                          "/usr/bin",        "/sbin",          "/bin" };
+    static const char *const places[] = { "/usr/sbin", "/usr/bin" };
 
     for (size_t i = 0; i < COUNT(places); i++) {
         struct stat st;
@@ -80,7 +79,7 @@ static bool repair_tool_find(const char *name, char *ret, size_t room)
 
 static _Noreturn void repair_tool_exec(char *const argv[], int out)
 {
-    static char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    static char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
     static char *const environment[] = { path, NULL };
 
     dup2(out, STDOUT_FILENO);
