@@ -7,16 +7,21 @@
 . "$SOURCE/test/t/site.sh"
 trap cluster_down EXIT
 
-mount -t tmpfs none /usr/local/sbin # of this test and its nodes alone
+mkdir -m 755 "$TAP/sbin" # of this test and its nodes alone
+cp -a /usr/sbin/. "$TAP/sbin"
+mount --bind "$TAP/sbin" /usr/sbin
+mount -t tmpfs none /usr/local/sbin # tools there are not asked
 mkdir -m 700 "$TAP/kmsg"
 for tool in nvidia-smi systemctl; do
-    cat >/usr/local/sbin/$tool <<END
+    printf '#!/bin/sh\necho local %s >>"%s"\n' $tool "$TAP/deeds" >/usr/local/sbin/$tool
+    rm -f /usr/sbin/$tool
+    cat >/usr/sbin/$tool <<END
 #!/bin/sh
 echo "$tool \$*" >>"$TAP/deeds"
 [ ! -e "$TAP/tool-fails" ] || { echo "GPU could not be reset"; exit 15; }
 echo "All done."
 END
-    chmod 755 /usr/local/sbin/$tool
+    chmod 755 /usr/local/sbin/$tool /usr/sbin/$tool
 done
 : >"$TAP/deeds"
 cluster_up --nodes 3
@@ -71,7 +76,7 @@ in_node n1 sh -c 'mkdir /run/dev; mknod /run/dev/nvidia0 c 1 3; mknod -m 666 /ru
 held() { in_node n1 pgrep -x sleep -a | grep -q 'sleep 1000$'; }
 await held
 again --act --drain-share 100 --drains 20 --verify-at-once 0 --repair reset-gpu
-await outcome n1 'not-executed: process [0-9]+ holds a GPU'
+await outcome n1 'not-executed: process [0-9]+ \(sleep\) holds a GPU'
 tap_result $? "a GPU that a process holds is not reset"
 is "nothing was done" "$(deeds)" ''
 in_node n1 pkill -x -f 'sleep 1000'

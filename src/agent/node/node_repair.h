@@ -1,7 +1,7 @@
 /* node_repair.h - resets a GPU of this node or reboots it, if its administrator allowed that (--repair).
  *
  * The order is an action and at most the number of a PCI device.  `lockstep node-repair`, a process of its own, looks right before that
- * whether the kill switch is on, whether Slurm still has the node drained by us and without jobs, and whether some process holds the GPU.
+ * whether the kill switch is on, whether Slurm still has the node drained by us and without jobs, and whether some process holds a GPU (gpu_held.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -8,7 +8,6 @@
  */
 #include "cmd/node/node_repair.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -20,9 +19,9 @@
 #include <unistd.h>
 
 #include "act/table/kill_switch.h"
+#include "agent/node/gpu_held.h"
 #include "base/log.h"
 #include "base/paths.h"
-#include "base/procs.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "slurm/slurm_site.h"
@@ -60,59 +59,12 @@ static const struct opt node_repair_opts[] = {
     { .name = NULL },
 };
 
-/* ---- who holds a GPU ---- */
-
-static bool repair_is_gpu(const char *target)
-{
-    static const char prefix[] = "/dev/nvidia";
-
-    return strncmp(target, prefix, sizeof(prefix) - 1) == 0 && target[sizeof(prefix) - 1] >= '0' &&
-           target[sizeof(prefix) - 1] <= '9';
-}
-
-static bool repair_holds_gpu(pid_t pid)
-{
-    char path[64], target[128];
-    CLEAN(dir_clean) DIR *dir = NULL;
-    const struct dirent *entry;
-
-    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-    dir = opendir(path);
-    while (dir && (entry = readdir(dir))) {
-        ssize_t size = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
-
-        if (size <= 0)
-            continue;
-        target[size] = '\0';
-        if (repair_is_gpu(target))
-            return true;
-    }
-    return false;
-}
-
-static bool repair_gpu_is_held(char *why, size_t room)
-{
-    struct procs procs = { 0 };
-    bool held = procs_read(&procs) < 0;
-
-    if (held)
-        snprintf(why, room, "who holds a GPU cannot be seen");
-    for (size_t i = 0; i < procs.count && !held; i++) {
-        held = repair_holds_gpu(procs.list[i].pid);
-        if (held)
-            snprintf(why, room, "process %d holds a GPU", (int)procs.list[i].pid);
-    }
-    procs_fini(&procs);
-    return held;
-}
-
 /* ---- the tool ---- */
 
-/* A program that only root can have put there. */
+/* A program of the system's that only root can change; what was installed beside it below /usr/local is not asked. */
 static bool repair_tool_find(const char *name, char *ret, size_t room)
 {
-    static const char *const places[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
-                                          "/usr/bin",        "/sbin",          "/bin" };
+    static const char *const places[] = { "/usr/sbin", "/usr/bin" };
 
     for (size_t i = 0; i < COUNT(places); i++) {
         struct stat st;
@@ -127,7 +79,7 @@ static bool repair_tool_find(const char *name, char *ret, size_t room)
 
 static _Noreturn void repair_tool_exec(char *const argv[], int out)
 {
-    static char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    static char path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
     static char *const environment[] = { path, NULL };
 
     dup2(out, STDOUT_FILENO);
@@ -200,7 +152,7 @@ static enum outcome_result repair_check(unsigned action, const char *node, char 
     is_free = slurm_site_is_free(node, why, room);
     if (is_free != SLURM_DID)
         return is_free == SLURM_FAILED ? OUTCOME_FAILED : OUTCOME_NOT_EXECUTED;
-    if (action == ACTION_RESET_GPU && repair_gpu_is_held(why, room))
+    if (action == ACTION_RESET_GPU && gpu_held(&gpu_files_nvidia, why, room))
         return OUTCOME_NOT_EXECUTED;
     return OUTCOME_DONE;
 }
