@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/ckpt_names.h"
 #include "core/clean.h"
 
-#define TARGET_WRITER "lockstep-ckpt" /* as far as the kernel keeps a name */
-#define TARGET_BYTES (256 << 10)      /* of an environment */
+#define TARGET_BYTES (256 << 10) /* of an environment */
 
 /* ---- launchers ---- */
 
@@ -200,7 +200,7 @@ static bool target_is_writer(const struct procs_one *one)
     char text[64] = "";
 
     return target_read(one->pid, "comm", text, sizeof(text)) > 0 &&
-           strncmp(text, TARGET_WRITER, strlen(TARGET_WRITER)) == 0;
+           (strcmp(text, CKPT_WRITER_COMM "\n") == 0 || strcmp(text, CKPT_HELD_COMM "\n") == 0);
 }
 
 static bool target_says(const struct procs_one *one, char *text, const char *file, const char *word,

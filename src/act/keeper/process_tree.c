@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/procs.h"
+#include "core/ckpt_names.h"
 #include "core/clean.h"
 #include "core/map.h"
 #include "core/time.h"
@@ -182,14 +183,14 @@ static bool tree_writer_spared(const struct process_tree *tree, const struct pro
                                int64_t passed_ns)
 {
     return tree->ending_mode.grace_ns > 0 && passed_ns < TREE_WRITER_GRACE_NS &&
-           tree_is_named(proc, "ckpt-writer");
+           tree_is_named(proc, CKPT_WRITER_COMM);
 }
 
 /* A writer that has written everything, and keeps the last image for the ranks of the next attempt.  It ends with the run. */
 static bool tree_is_held(const struct process_tree *tree, const struct procs_one *proc)
 {
     return tree->ending_mode.level == TREE_RANKS && tree->ending_mode.grace_ns > 0 &&
-           proc->parent == getpid() && tree_is_named(proc, "ckpt-held");
+           proc->parent == getpid() && tree_is_named(proc, CKPT_HELD_COMM);
 }
 
 static int tree_signal(struct process_tree *tree, const struct procs_one *proc, int64_t now_ns)

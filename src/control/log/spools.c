@@ -14,6 +14,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "wire/facts.h"
+#include "wire/member.h"
 #include "wire/spool.h"
 
 #define SPOOL_SUFFIX ".lsf"
@@ -50,6 +51,23 @@ uint64_t control_sender(void)
 uint64_t site_sender(void)
 {
     return hash64(0, SITE_SENDER, strlen(SITE_SENDER));
+}
+
+uint64_t life_sender(void)
+{
+    return hash64(0, LIFE_SENDER, strlen(LIFE_SENDER));
+}
+
+bool frame_is_controllers(const struct frame *frame)
+{
+    struct member member;
+
+    if (frame->sender == control_sender() || frame->sender == site_sender() ||
+        frame->sender == life_sender())
+        return true;
+    return frame->type == FRAME_MEMBER &&
+           member_get(reader_of(frame->payload, frame->payload_bytes), &member) == 0 &&
+           member.state == MEMBER_GONE;
 }
 
 int spools_create(const char *directory, struct seen *seen, struct spools **ret)
@@ -211,7 +229,7 @@ static void source_advance(struct spools *spools, struct source *source)
     if (!source->reader)
         return;
     while ((result = spool_next(source->reader, &source->head, &err)) == 1) {
-        if (source->head.sender == spools->self || source->head.sender == site_sender()) {
+        if (source->head.sender == spools->self || frame_is_controllers(&source->head)) {
             spools->foreign++;
             continue;
         }

@@ -50,5 +50,10 @@ uint64_t control_sender(void);
 /* Frames that the controller copied from the site's log into a run's: only these are evidence from root's side. */
 #define SITE_SENDER "site"
 uint64_t site_sender(void);
+/* That a launcher and its ranks have ended, as the controller saw it: nobody else can say that. */
+#define LIFE_SENDER "life"
+uint64_t life_sender(void);
+/* A frame that only a controller writes: of others it is not taken. */
+bool frame_is_controllers(const struct frame *frame);
 
 #endif

@@ -51,7 +51,7 @@ static int ingest_frame_check_any(const struct frame *frame, struct ingest *inge
                 number, frame->type, frame->version, LOCKSTEP_VERSION, FRAME_VERSION);
         return ingest_refuse(ingest, 426);
     }
-    if (frame->sender == control_sender() || frame->sender == site_sender()) {
+    if (frame_is_controllers(frame)) {
         err_set(err, 0, "frame %llu of type %u: only the controller may write this type", number,
                 frame->type);
         return ingest_refuse(ingest, 403);

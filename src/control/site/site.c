@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/net/control_url.h"
+#include "control/log/spools.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/time.h"
@@ -32,7 +33,6 @@
 #define LEAVE_NS (15 * NS_PER_S)      /* less than launchers wait for their daemons */
 #define LEAVE_QUIET_NS (3 * NS_PER_S) /* nobody has sent anything for so long */
 #define CROWD_AGAIN_NS (60 * NS_PER_S)
-#define LIFE_SENDER "life"
 
 static void site_fini(struct site *site)
 {
@@ -237,7 +237,7 @@ static void site_on_gone(void *arg, const struct member *member)
     struct member gone = *member;
     struct frame frame = { .type = FRAME_MEMBER,
                            .version = FRAME_VERSION,
-                           .sender = hash64(0, LIFE_SENDER, strlen(LIFE_SENDER)),
+                           .sender = life_sender(),
                            .boot = site->lives_boot,
                            .number = site->lives_number };
     struct err err = { "" };

@@ -12,6 +12,7 @@
 #include "control/log/spools.h"
 #include "control/site/site_private.h"
 #include "wire/facts.h"
+#include "wire/member.h"
 
 #define SENDER 77
 
@@ -37,6 +38,27 @@ static void add_hello(struct buf *body, uint64_t number, uint8_t kind, const cha
     strcpy(hello.run, run);
     fact_hello_put(&payload, &hello);
     add(body, FRAME_HELLO, FRAME_VERSION, SENDER, number, &payload);
+    buf_fini(&payload);
+}
+
+static void add_member(struct buf *body, uint8_t state, uint64_t sender)
+{
+    const struct member member = { .node = "n1",
+                                   .host = "n1",
+                                   .port = 1,
+                                   .life = 7,
+                                   .state = state,
+                                   .news = true,
+                                   .culprit = -1,
+                                   .ranks = 1,
+                                   .nodes_min = 1,
+                                   .nodes_max = 2,
+                                   .resume = UINT64_MAX,
+                                   .lease_ns = MEMBER_LEASE_MIN_NS };
+    struct buf payload = { 0 };
+
+    member_put(&payload, &member);
+    add(body, FRAME_MEMBER, FRAME_VERSION, sender, 0, &payload);
     buf_fini(&payload);
 }
 
@@ -89,6 +111,18 @@ static void a_refused_body_says_why(void **state)
     assert_true(read_body(&body, body.size, &none, &ingest, &err) < 0);
     assert_int_equal(ingest.status, 403);
     assert_non_null(strstr(err.text, "only the controller may write this type"));
+
+    ingest = (struct ingest){ 0 };
+    add_member(&body, MEMBER_RUNNING, SENDER);
+    assert_int_equal(read_body(&body, body.size, &none, &ingest, &err), 0);
+    ingest = (struct ingest){ 0 };
+    add_member(&body, MEMBER_GONE, SENDER);
+    assert_true(read_body(&body, body.size, &none, &ingest, &err) < 0);
+    assert_int_equal(ingest.status, 403);
+    ingest = (struct ingest){ 0 };
+    add_member(&body, MEMBER_RUNNING, life_sender());
+    assert_true(read_body(&body, body.size, &none, &ingest, &err) < 0);
+    assert_int_equal(ingest.status, 403);
 
     ingest = (struct ingest){ 0 };
     add_hello(&body, 0, SENDER_AGENT, "r2");
