@@ -2,7 +2,8 @@
  *
  * It listens, and nobody accepts.  Launcher, keeper and ranks hold it, and the children of ranks that inherit their descriptors.  So the
  * kernel closes it when the last of them has ended: who was connected gets a reset, and who asks again is refused.  A
- * node that is only cut off, or a launcher that is only stopped, answers neither.
+ * node that is only cut off, or a launcher that is only stopped, answers neither.  A process that closed it may live on and
+ * write, so it is opened only where the user says that none does so (--trust-ends).
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -40,7 +40,9 @@ torch.save(state, open(place + "/unnamed.pt", "wb"))
     equal(sealed(place + "/step-7")["state"], "verified")
     with open(place + "/step-7/b.pt", "r+b") as file:
         file.seek(1000)
-        file.write(b"x")
+        byte = file.read(1)[0]
+        file.seek(1000)
+        file.write(bytes([byte ^ 1]))
     equal(sealed(place + "/step-7")["state"], "refused")
     assert not os.path.exists(place + "/lockstep.seal")
 

@@ -11,7 +11,7 @@ trap 'leave' EXIT
 leave()
 {
     for node in n1 n2 n3; do
-        for run in ended lives; do
+        for run in ended lives waits; do
             pid=$(launcher $run $node 2>/dev/null)
             [ -z "$pid" ] || [ -s "$TAP/$run/$node.status" ] || kill -TERM "$pid" 2>/dev/null
         done
@@ -25,13 +25,14 @@ free_port()
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 command -v python3 >/dev/null || skip_all "python3 finds a free port"
+trust=--trust-ends
 start() # RUN: two nodes and a spare
 {
     port=$(free_port)
     for node in n1 n2 n3; do
         [ $node = n1 ] || await grep -q joined "$TAP/$1/n1.err"
         [ $node != n3 ] || await steps_beyond "$1" 1
-        launch "$1" $node 2 1 600 --lease 100s --rdzv-endpoint 127.0.0.1:"$port"
+        launch "$1" $node 2 1 600 --lease 100s $trust --rdzv-endpoint 127.0.0.1:"$port"
     done
     await grep -q joined "$TAP/$1/n3.err"
     await saved "$1" 40
@@ -68,4 +69,11 @@ is "and the run ends well" "$(cat "$TAP/lives/n1.status" "$TAP/lives/n3.status" 
 export LOCKSTEP_STATE=$TAP/lives/n1
 whole lives
 [ $tap_failed = 0 ] || show_run lives
+
+# Who does not ask for it has no such socket: a process that closed its descriptors could live on.
+trust=
+start waits
+kill -9 "$(launcher waits n2)" "$(keeper waits n2)"
+sleep 3 # nothing shall happen meanwhile
+lacks "without the option the lease decides" 'attempt 1' "$TAP/waits/n3.err"
 done_testing

@@ -25,7 +25,7 @@ export LOCKSTEP_JOB_KEY=7d9c0f6be1a24c1e8f33
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 start() # NODE
 {
-    timeout -k 5 400 "$LOCKSTEP" run --name bound --drill --nnodes 2 --node "$1" -n 2 --max-restarts 20 --backoff 100ms --grace 2s \
+    timeout -k 5 400 "$LOCKSTEP" run --name bound --drill --trust-ends --nnodes 2 --node "$1" -n 2 --max-restarts 20 --backoff 100ms --grace 2s \
         --rdzv-endpoint 127.0.0.1:"$port" -- "$LOCKSTEP" trainer --steps 1000000 --step-ms 20 --host-work-ms 0 \
         --checkpoint-dir "$TAP/disk/points" >"$TAP/$1.out" 2>&1 &
     await grep -q joined "$TAP/$1.out"

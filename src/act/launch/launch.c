@@ -380,7 +380,7 @@ static int launch_open(struct launch *launch, struct err *err)
     launch_raise_files(launch);
     launch_watchers(launch);
     launch_warm_open(launch);
-    if (launch->plan->nodes_max && getenv("LOCKSTEP_CONTROL"))
+    if (launch->plan->trust_ends && getenv("LOCKSTEP_CONTROL"))
         life_socket_open(getenv("LOCKSTEP_CONTROL"),
                          &launch->life); /* else the lease alone counts */
     if (r == 0)

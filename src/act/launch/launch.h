@@ -38,6 +38,7 @@ struct launch_plan {
     const char *job_key;    /* file with the key that all launchers have; NULL: it is found */
     const char *address;    /* at which the other nodes reach this one; NULL: it is found out */
     int64_t lease_ns;       /* a node that is not heard of for so long is lost */
+    bool trust_ends;        /* it is lost as soon as all that hold its life socket have ended */
     int64_t join_ns;        /* how long to wait for missing nodes */
     int64_t
         rejoin_ns; /* the same once the run has begun, if the scheduler may start the job again; 0: as long */

@@ -38,7 +38,7 @@ struct run_settings {
     const char *directory, *name, *on_hang, *policy, *alert_webhook, *alert_exec;
     int64_t grace_ns, backoff_ns, arena_hold_ns;
     uint64_t steps;
-    bool act, warm, drill, quiet, watch, page, dry_run, insecure_http;
+    bool act, trust_ends, warm, drill, quiet, watch, page, dry_run, insecure_http;
     const char *control;
     uint32_t spares, requeues;
     struct launch_missing missing;
@@ -80,6 +80,10 @@ static const struct opt run_opts[] = {
       "LOCKSTEP_JOB_KEY_FILE", false },
     { "lease", 0, OPT_DURATION, offsetof(struct run_settings, lease_ns), "TIME",
       "with --nnodes: a node that is silent for TIME is lost, default 4200ms", NULL, false },
+    { "trust-ends", 0, OPT_FLAG, offsetof(struct run_settings, trust_ends), NULL,
+      "with --rdzv-endpoint: a node whose processes have ended is lost at once; only if no process "
+      "of the ranks closes descriptors that it inherits",
+      NULL, false },
     { "join-wait", 0, OPT_DURATION, offsetof(struct run_settings, join_ns), "TIME",
       "with --nnodes: how long to wait for missing nodes, default 10m", NULL, false },
     { "checkpoint-wait", 0, OPT_DURATION, offsetof(struct run_settings, save_ns), "TIME",
@@ -267,6 +271,7 @@ static int run_plan(struct run_settings *settings, char **command, struct launch
                                  .address = settings->address,
                                  .checkpoints = settings->checkpoints,
                                  .lease_ns = settings->lease_ns,
+                                 .trust_ends = settings->trust_ends,
                                  .join_ns = settings->join_ns,
                                  .rejoin_ns = run_rejoin_ns(settings),
                                  .save_ns = run_save_ns(settings),
