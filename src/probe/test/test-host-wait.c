@@ -166,6 +166,8 @@ static void waits_of_torchs_libraries_are_stamped(void **state)
     lockstep_probe_close(probe);
     assert_int_equal(torch.stream(compute), 11); /* without a ring, as without us */
     assert_ptr_equal(*last, compute);
+    assert_int_equal(cuda.stream_destroy(compute), 0);
+    assert_int_equal(cuda.stream_destroy(aside), 0);
 }
 
 int main(int argc, char **argv)
