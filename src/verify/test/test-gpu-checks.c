@@ -614,7 +614,8 @@ static void a_burn_that_ends_before_the_heat_is_steady_is_unknown(void **state)
     report = gpu_run(&check_gpu_heat, HEAT);
     assert_int_equal(gpu_states(&report, CHECK_OK), 4);
     gpu_says(gpu_first(&report, CHECK_OK), "gpu 0", "under load, steady");
-    for (; heat_ns < 20 * NS_PER_S; heat_ns *= 2) { /* a slow machine needs more time for as many looks */
+    for (; heat_ns < 20 * NS_PER_S;
+         heat_ns *= 2) { /* a slow machine needs more time for as many looks */
         report = gpu_run(&check_gpu_heat, rising);
         if (gpu_states(&report, CHECK_UNKNOWN) == 1)
             break;
