@@ -184,7 +184,7 @@ static bool target_has_word(const char *text, size_t size, const char *word)
     return false;
 }
 
-/* The launcher whose keeper is the parent; NULL: somebody else's child. */
+/* The launcher whose keeper is the parent; NULL: it is the child of another process. */
 static struct drill_node *target_node_of(struct drill_target *target, const struct procs_one *one)
 {
     for (uint32_t i = 0; i < target->nodes; i++) {

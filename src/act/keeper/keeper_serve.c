@@ -121,7 +121,7 @@ void child_signals(bool daemon)
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
-/* Somebody may wait for the end of a pipe that we were given. */
+/* The other end of an inherited pipe may wait until it is closed. */
 static void keeper_child_descriptors(int life)
 {
     if (life <= STDERR_FILENO) {
