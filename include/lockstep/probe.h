@@ -232,7 +232,7 @@ enum lockstep_metric {
     LOCKSTEP_METRIC_TOKENS = 3,         /* tokens that this rank processes in this step */
     LOCKSTEP_METRIC_LENGTH_SQUARES = 4, /* sum of the squares of the sequence lengths */
     LOCKSTEP_METRIC_MICRO_BATCHES = 5,  /* micro-batches of this rank in this step */
-    LOCKSTEP_METRIC_VALUES_LATE = 6, /* loss and norm are this number of steps old */
+    LOCKSTEP_METRIC_VALUES_LATE = 6,    /* loss and norm are this number of steps old */
     LOCKSTEP_METRIC_FLOP = 7 /* floating-point operations of the model on this rank in this step */
 };
 
